@@ -1,0 +1,86 @@
+# One call declares a room: its library, its public headers, its tests, and its place in the layers.
+#
+#   imex_module(memory LAYER 40
+#     HEADERS include/memory/segment.hpp        # for other rooms; each is compiled alone
+#     SOURCES segment.cpp
+#     DEPS    base os                           # rooms; each must lie in a lower layer
+#     LIBS    PkgConfig::sodium                 # third-party, private to the room
+#     TESTS   segment_test.cpp)                 # one executable memory_test, label "unit"
+#
+# Makes targets imex_memory (static, position independent) and imex_memory_test. Include folders
+# belong to targets, so the header of a room that is not in DEPS is not found.
+
+function(imex_module name)
+  cmake_parse_arguments(M "" "LAYER" "HEADERS;SOURCES;DEPS;LIBS;PUBLIC_LIBS;TESTS;TEST_LIBS;TEST_DEPS" ${ARGN})
+  if(M_UNPARSED_ARGUMENTS OR NOT DEFINED M_LAYER)
+    message(FATAL_ERROR "imex_module(${name}): needs LAYER; unknown arguments: '${M_UNPARSED_ARGUMENTS}'")
+  endif()
+  set(target imex_${name})
+  if(M_SOURCES)
+    set(scope PUBLIC)
+    add_library(${target} STATIC ${M_SOURCES})
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_link_libraries(${target} PRIVATE imex_warnings ${M_LIBS})
+    target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  else()
+    set(scope INTERFACE)
+    add_library(${target} INTERFACE)
+  endif()
+  if(M_HEADERS)
+    target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS include FILES ${M_HEADERS})
+  else()
+    target_include_directories(${target} ${scope} ${CMAKE_CURRENT_SOURCE_DIR}/include)
+  endif()
+  target_compile_features(${target} ${scope} cxx_std_20)
+  set_property(TARGET ${target} PROPERTY IMEX_LAYER ${M_LAYER})
+  set_property(TARGET ${target} PROPERTY IMEX_DEPS ${M_DEPS})
+  foreach(dep IN LISTS M_DEPS)
+    imex_check_layer(${name} ${M_LAYER} ${dep})
+    target_link_libraries(${target} ${scope} imex_${dep})
+  endforeach()
+  target_link_libraries(${target} ${scope} ${M_PUBLIC_LIBS})
+  if(M_TESTS AND IMEX_TESTS)
+    imex_test(${name}_test LABEL unit SOURCES ${M_TESTS} DEPS ${name} ${M_TEST_DEPS} LIBS ${M_TEST_LIBS})
+    target_include_directories(${name}_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+  endif()
+endfunction()
+
+function(imex_check_layer name layer dep)
+  if(NOT TARGET imex_${dep})
+    message(FATAL_ERROR "imex_module(${name}): no room '${dep}' (declared later, or misspelt)")
+  endif()
+  get_target_property(dep_layer imex_${dep} IMEX_LAYER)
+  if(NOT dep_layer LESS layer)
+    message(FATAL_ERROR "layer order: '${name}' (layer ${layer}) may not depend on '${dep}' "
+                        "(layer ${dep_layer}); a room uses only rooms of lower layers")
+  endif()
+endfunction()
+
+# imex_test(name LABEL unit|sim|integration|e2e SOURCES ... DEPS rooms... LIBS third-party...)
+function(imex_test name)
+  cmake_parse_arguments(T "NO_MAIN" "LABEL;TIMEOUT" "SOURCES;DEPS;LIBS" ${ARGN})
+  if(NOT DEFINED T_TIMEOUT)
+    set(T_TIMEOUT 120)
+  endif()
+  add_executable(${name} ${T_SOURCES})
+  list(TRANSFORM T_DEPS PREPEND imex_)
+  target_link_libraries(${name} PRIVATE imex_warnings ${T_DEPS} ${T_LIBS} GTest::gmock)
+  if(NOT T_NO_MAIN)
+    target_link_libraries(${name} PRIVATE GTest::gtest_main)
+  endif()
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST
+    PROPERTIES LABELS ${T_LABEL} TIMEOUT ${T_TIMEOUT})
+  set_property(GLOBAL APPEND PROPERTY IMEX_TESTS_${T_LABEL} ${name})
+endfunction()
+
+# imex_app(imexd SOURCES main.cpp DEPS rooms... LIBS third-party...): an executable in bin/, installed.
+function(imex_app name)
+  cmake_parse_arguments(A "NO_INSTALL" "" "SOURCES;DEPS;LIBS" ${ARGN})
+  add_executable(${name} ${A_SOURCES})
+  list(TRANSFORM A_DEPS PREPEND imex_)
+  target_link_libraries(${name} PRIVATE imex_warnings ${A_DEPS} ${A_LIBS})
+  if(NOT A_NO_INSTALL)
+    install(TARGETS ${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endfunction()

@@ -1,0 +1,199 @@
+/// A process's place on a channel: exporting, importing, and being told of what ends.
+///
+///     auto session = imex::Session::open({.channel = "/run/imex/n0/channels/channel0"});
+///     auto memory = imex::Allocation::create(1 << 21);
+///     auto exported = session->export_memory(*memory, {.rank = 0});
+///     send_to_peer(exported->handle());                    // by any means: 64 bytes
+///     auto imported = session->import_memory(handle_from_peer, {.rank = 0});
+///     imported->data();                                    // the peer's memory, mapped here
+///
+/// The daemon introduces processes and watches them; once memory is mapped no byte and no signal
+/// passes through it. A daemon that restarts within its lease is not noticed except as latency of
+/// calls made meanwhile.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <imex/allocation.hpp>
+#include <imex/handle.hpp>
+#include <imex/result.hpp>
+#include <imex/wait.hpp>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace imex {
+
+inline constexpr std::uint32_t kAnyGpu = 0xffff'ffffU;
+
+struct SessionOptions {
+  std::string channel;              ///< path of the channel's socket, .../channels/channelN
+  std::uint32_t gpu_index = kAnyGpu;  ///< the GPU this session acts for; any the channel allows
+  std::uint64_t gpu_uid = 0;        ///< the same by unique id; 0: by index
+  std::chrono::milliseconds timeout{5'000};  ///< of open and of each later request
+};
+
+/// A set of imports and exports whose loss ends the same waits: one per communicator.
+/// Trivially copyable handle of a cell in the session's abort page; valid while the Session lives.
+class AbortScope {
+ public:
+  AbortScope() = default;
+  AbortScope(AbortCell* cell, std::uint32_t index) noexcept : cell_(cell), index_(index) {}
+  /// For WaitOptions::abort.
+  [[nodiscard]] const AbortCell* cell() const noexcept { return cell_; }
+  [[nodiscard]] std::uint32_t index() const noexcept { return index_; }
+  /// The Error that waits of this scope return, once it was tripped.
+  [[nodiscard]] std::optional<Error> error() const;
+  /// Ends all waits of this scope in this process with kAborted. Any thread, any time.
+  void abort(std::uint32_t by_rank = kNoRank) noexcept;
+
+ private:
+  AbortCell* cell_ = nullptr;
+  std::uint32_t index_ = 0;
+};
+
+struct ExportOptions {
+  std::uint32_t rank = kNoRank;     ///< told to importers when this process is lost
+  /// Set: losing an importer trips this scope. Unset: it is an event only (servers with many clients).
+  std::optional<AbortScope> scope{};
+};
+
+struct ImportOptions {
+  std::uint32_t rank = kNoRank;     ///< told to the exporter when this process is lost
+  std::optional<AbortScope> scope{};  ///< tripped when the exporter is lost or revoked; unset: default_scope()
+};
+
+struct SessionEvent {
+  enum class Kind : std::uint8_t {
+    kExporterLost = 1,     ///< the process whose memory was imported is gone; the mapping stays readable
+    kImporterLost = 2,     ///< a process that had imported from here is gone
+    kImportRevoked = 3,    ///< the memory was withdrawn; its pages are no longer accessible here
+    kExportRevoked = 4,    ///< an export from here is being withdrawn from all importers
+    kExportQuiescent = 5,  ///< ... and is now: re_export() may follow
+    kDaemonLost = 6,       ///< the daemon did not come back within its lease: handles are dead
+    kDaemonResumed = 7,    ///< the daemon was away and is back; nothing was lost
+  };
+  Kind kind;
+  std::uint64_t id = 0;             ///< of the export or import concerned
+  std::uint32_t rank = kNoRank;     ///< of the peer concerned
+  Errc reason = Errc::kOk;
+  std::uint32_t silent_importers = 0;  ///< kExportQuiescent: importers that did not acknowledge
+};
+
+namespace domain::client {
+class SessionCore;
+struct ExportState;
+struct ImportState;
+}  // namespace domain::client
+
+/// One exported allocation. Ends the export when destroyed; keeps the Allocation's memory alive.
+class Export {
+ public:
+  Export(Export&&) noexcept;
+  Export& operator=(Export&&) noexcept;
+  ~Export();
+  [[nodiscard]] const Handle& handle() const noexcept;
+  [[nodiscard]] std::uint64_t id() const noexcept;
+  [[nodiscard]] std::uint32_t generation() const noexcept;
+
+ private:
+  friend class Session;
+  explicit Export(std::shared_ptr<domain::client::ExportState> state) noexcept;
+  std::shared_ptr<domain::client::ExportState> state_;
+};
+
+/// A peer's memory, mapped readable and writable. Unmaps when destroyed. After a revocation the
+/// address range stays reserved but every access faults; see report_revoked_access().
+class Import {
+ public:
+  Import(Import&&) noexcept;
+  Import& operator=(Import&&) noexcept;
+  ~Import();
+  [[nodiscard]] std::byte* data() noexcept;
+  [[nodiscard]] const std::byte* data() const noexcept;
+  [[nodiscard]] std::size_t size() const noexcept;
+  [[nodiscard]] std::uint64_t id() const noexcept;
+  [[nodiscard]] std::uint32_t exporter_rank() const noexcept;
+  [[nodiscard]] std::uint32_t generation() const noexcept;
+
+  /// Marks an operation that touches the memory: while one runs, a revocation waits (up to 50 ms)
+  /// before it takes the pages away. Errors: kRevoked. Cheap: one uncontended atomic add.
+  class Operation;
+  [[nodiscard]] Result<Operation> begin_operation();
+
+ private:
+  friend class Session;
+  explicit Import(std::shared_ptr<domain::client::ImportState> state) noexcept;
+  std::shared_ptr<domain::client::ImportState> state_;
+};
+
+class Import::Operation {
+ public:
+  explicit Operation(std::shared_ptr<domain::client::ImportState> state) noexcept;
+  Operation(Operation&&) noexcept;
+  Operation& operator=(Operation&&) noexcept;
+  ~Operation();
+
+ private:
+  std::shared_ptr<domain::client::ImportState> state_;
+};
+
+/// Connection to the node daemon on one channel, acting for one GPU. Movable; all members are
+/// thread-safe. Starts one control thread (blocked, no CPU) that listens to the daemon.
+class Session {
+ public:
+  /// Errors: kNotFound (no such socket), kPermissionDenied (file mode, user, GPU not granted),
+  /// kUnavailable (no daemon answers), kVersionMismatch, kResourceExhausted (session limit).
+  [[nodiscard]] static Result<Session> open(const SessionOptions& options);
+
+  Session(Session&&) noexcept;
+  Session& operator=(Session&&) noexcept;
+  ~Session();
+
+  /// Makes the allocation known to the domain. Cost: one request to the daemon (microseconds).
+  /// Errors: kResourceExhausted (limit of the channel), kUnavailable (daemon away), kDeadlineExceeded.
+  [[nodiscard]] Result<Export> export_memory(Allocation& allocation,
+                                             const ExportOptions& options = {});
+
+  /// Maps the memory behind `handle`. Errors: kPermissionDenied (forged, other channel, other
+  /// partition), kStale (old generation, restarted daemon), kNotFound (export ended), kUnsupported
+  /// (exporter on another machine without NVLink), kDataLoss (segment header does not fit).
+  [[nodiscard]] Result<Import> import_memory(const Handle& handle,
+                                             const ImportOptions& options = {});
+
+  /// After kExportQuiescent: copies the bytes to fresh pages at the same address, exports them under
+  /// the next generation; the old pages are never written again by this process.
+  [[nodiscard]] Result<void> re_export(Export& exported);
+
+  /// The scope of imports that name none.
+  [[nodiscard]] AbortScope default_scope() const noexcept;
+  /// Errors: kResourceExhausted after 62 scopes that live at once.
+  [[nodiscard]] Result<AbortScope> create_scope();
+  /// Gives the scope back; no import or export may use it any more.
+  void release_scope(AbortScope scope) noexcept;
+
+  /// Becomes readable when next_event() has something. Owned by the session.
+  [[nodiscard]] int event_fd() const noexcept;
+  /// The oldest event not yet taken. The queue holds 1024; then the oldest is dropped and counted.
+  [[nodiscard]] std::optional<SessionEvent> next_event();
+  /// Called on the control thread for each event, before it is queued. Must not block, must not call
+  /// back into the session. Replaces the former callback.
+  void on_event(std::function<void(const SessionEvent&)> callback);
+
+  [[nodiscard]] std::uint32_t channel() const noexcept;
+  [[nodiscard]] std::uint16_t node_id() const noexcept;
+  [[nodiscard]] std::uint32_t gpu_index() const noexcept;
+  [[nodiscard]] std::uint64_t gpu_uid() const noexcept;
+
+ private:
+  explicit Session(std::shared_ptr<domain::client::SessionCore> core) noexcept;
+  std::shared_ptr<domain::client::SessionCore> core_;
+};
+
+/// Installs a SIGSEGV handler that explains an access to revoked memory on standard error before the
+/// former handler runs. Opt-in, process-wide, once.
+[[nodiscard]] Result<void> report_revoked_access();
+
+}  // namespace imex

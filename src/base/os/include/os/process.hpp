@@ -1,0 +1,61 @@
+/// Processes: watching, starting, ending; and what this process may use of the machine.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/time.hpp"
+#include "base/uuid.hpp"
+#include "os/fd.hpp"
+
+namespace imex::os {
+
+/// Descriptor that becomes readable when the process ends. Errors: kNotFound.
+[[nodiscard]] Result<UniqueFd> open_pidfd(std::int32_t pid);
+[[nodiscard]] Result<void> signal_pidfd(int pidfd, int signal_number);
+/// Whether `fd` is a pidfd at all (a client may send anything), and the pid it names as seen from this
+/// PID namespace; 0 when not visible from here. Errors: kInvalidArgument.
+[[nodiscard]] Result<std::int32_t> pid_of_pidfd(int fd);
+/// Field 22 of /proc/PID/stat; tells a reused pid apart. Errors: kNotFound.
+[[nodiscard]] Result<std::uint64_t> process_start_ticks(std::int32_t pid);
+
+/// A child that dies with the thread that started it (PR_SET_PDEATHSIG): start from the main thread.
+class Child {
+ public:
+  struct Options {
+    std::vector<std::string> arguments;                           ///< [0] is the program's path
+    std::vector<std::pair<std::string, std::string>> environment; ///< added to the inherited one
+    int stdout_fd = -1, stderr_fd = -1;                           ///< -1: inherited
+    bool die_with_parent = true;
+  };
+  [[nodiscard]] static Result<Child> start(const Options& options);
+  Child(Child&& other) noexcept;
+  Child& operator=(Child&& other) noexcept;
+  ~Child();  ///< SIGKILL and wait, if still running
+
+  [[nodiscard]] std::int32_t pid() const noexcept { return pid_; }
+  [[nodiscard]] Result<void> kill(int signal_number) const;
+  /// Exit status as the shell has it (128 + signal), or nothing if still running at the deadline.
+  [[nodiscard]] std::optional<int> wait(std::chrono::milliseconds timeout);
+
+ private:
+  Child() = default;
+  std::int32_t pid_ = -1;
+  UniqueFd pidfd_;
+  std::optional<int> status_;
+};
+
+/// Cores this process may use: affinity mask cut by the cgroup's CPU quota (v1 and v2), at least 1.
+[[nodiscard]] unsigned usable_cores() noexcept;
+[[nodiscard]] Result<void> pin_to_core(unsigned core);
+/// CLOCK_BOOTTIME.
+[[nodiscard]] Time now() noexcept;
+/// /proc/sys/kernel/random/boot_id
+[[nodiscard]] Result<Uuid> boot_id();
+[[nodiscard]] std::string host_name();
+
+}  // namespace imex::os

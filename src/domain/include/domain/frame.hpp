@@ -1,0 +1,161 @@
+/// The 256-byte frames of the channel socket and of the link between daemons on one machine.
+/// Byte layout with examples: docs/formats/channel.md. Codec only; no I/O, no policy.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <imex/handle.hpp>
+#include <span>
+#include <variant>
+
+#include "base/result.hpp"
+#include "base/uuid.hpp"
+
+namespace imex::domain {
+
+inline constexpr std::size_t kFrameBytes = 256;
+inline constexpr std::uint16_t kFrameVersion = 1;
+using FrameBytes = std::array<std::byte, kFrameBytes>;
+
+using SessionId = std::uint64_t;
+using ExportId = std::uint64_t;
+using ImportId = std::uint64_t;
+using NodeId = std::uint16_t;
+inline constexpr NodeId kNoNode = 0xffff;
+inline constexpr std::uint32_t kNoScope = 0xffff'ffffU;
+using Secret = std::array<std::byte, 16>;
+
+// ---- client to daemon (each answered by a Reply of the same request id) ----
+
+/// Descriptors: abort page (4 KiB memfd, sealed against shrinking), pidfd of the caller.
+/// session_id 0 opens a new session; otherwise resumes that one, proven by `token`.
+struct Open {
+  SessionId session_id = 0;
+  Secret token{};
+  std::uint32_t gpu_index = 0;  ///< kAnyGpu: any that the channel allows
+  std::uint64_t gpu_uid = 0;    ///< 0: by index
+};
+/// First frame of a second connection: events of the session go here instead of the first one.
+struct AttachEvents {
+  SessionId session_id = 0;
+  Secret token{};
+};
+/// Descriptors: data memfd, control memfd (segment header).
+/// export_id 0 makes a new export; otherwise registers that one again (resume), or, with a generation
+/// one higher than known, exports it anew after a revocation.
+struct ExportRequest {
+  ExportId export_id = 0;
+  std::uint32_t generation = 1;
+  std::uint32_t rank = 0;
+  std::uint32_t scope = kNoScope;
+  std::uint64_t size_bytes = 0;
+};
+/// import_id 0 imports; otherwise registers that import again (resume; no descriptors come back).
+struct ImportRequest {
+  Handle handle;
+  ImportId import_id = 0;
+  std::uint32_t rank = 0;
+  std::uint32_t scope = 0;
+};
+struct UnexportRequest { ExportId export_id = 0; };
+struct UnimportRequest { ImportId import_id = 0; };
+/// Not answered. The importer has unmapped the revoked memory.
+struct RevokeAck { ImportId import_id = 0; };
+/// Orderly end of the session: what follows end-of-file is not a loss. Not answered.
+struct Close {};
+
+// ---- daemon to client ----
+
+/// Answer to any request. Descriptors with an import: data memfd, control memfd.
+struct Reply {
+  Errc code = Errc::kOk;
+  std::uint64_t id = 0;             ///< session, export or import id
+  Secret token{};                   ///< Open: what resumes the session
+  Handle handle{};                  ///< Export
+  std::uint64_t size_bytes = 0;     ///< Import
+  std::uint64_t gpu_uid = 0;        ///< Open: own GPU; Import: exporter's GPU
+  std::uint32_t gpu_index = 0;      ///< Open
+  std::uint32_t channel = 0;        ///< Open
+  std::uint32_t generation = 0;     ///< Export, Import
+  std::uint32_t rank = 0;           ///< Import: exporter's rank
+  NodeId node = kNoNode;            ///< Open: own node; Import: exporter's node
+  std::uint32_t lease_ms = 0;       ///< Open: how long a lost daemon is waited for
+  std::array<char, 72> text{};      ///< error: message, NUL-padded, cut if longer
+};
+/// Without being asked (request id 0).
+struct Event {
+  enum class Kind : std::uint32_t {
+    kExporterLost = 1, kImporterLost = 2, kRevokeImport = 3, kExportRevoked = 4, kExportQuiescent = 5,
+    kShuttingDown = 6,
+  };
+  Kind kind = Kind::kExporterLost;
+  std::uint64_t id = 0;      ///< import id (1, 3), export id (2, 4, 5)
+  std::uint32_t scope = kNoScope;
+  std::uint32_t rank = 0;    ///< of the peer concerned
+  Errc reason = Errc::kOk;
+  std::uint32_t acknowledged = 0, killed = 0, silent = 0;  ///< kExportQuiescent
+};
+
+// ---- daemon to daemon, same machine ----
+
+struct LinkHello {
+  Uuid domain_id;
+  Uuid instance;
+  Uuid boot_id;
+  NodeId node = kNoNode;
+  NodeId target = kNoNode;
+};
+/// Importer's daemon asks exporter's. Answered by LinkImportReply with the same request id.
+/// `known` != 0: the import is already mapped; register it again (either daemon restarted).
+struct LinkImport {
+  Handle handle;
+  std::uint32_t channel = 0;
+  std::uint64_t gpu_uid = 0;
+  Uuid partition_domain;
+  std::uint32_t partition_clique = 0;
+  std::uint32_t rank = 0;
+  ImportId import_id = 0;  ///< of the importer's daemon; with its node and instance the key of the import
+  std::uint8_t known = 0;
+};
+/// Descriptors: data memfd, control memfd (when code is kOk and it was not `known`).
+struct LinkImportReply {
+  Errc code = Errc::kOk;
+  ImportId import_id = 0;
+  std::uint64_t size_bytes = 0;
+  std::uint64_t gpu_uid = 0;
+  Uuid partition_domain;
+  std::uint32_t partition_clique = 0;
+  std::uint32_t generation = 0;
+  std::uint32_t rank = 0;
+  std::array<char, 72> text{};
+};
+/// Importer to exporter: the import ended (lost: its process died without unmapping in order).
+struct LinkImportEnded { ImportId import_id = 0; std::uint8_t lost = 0; };
+/// Importer to exporter: the importing GPU is in another partition now.
+struct LinkImportMoved { ImportId import_id = 0; Uuid partition_domain; std::uint32_t partition_clique = 0; };
+/// Exporter to importer: the exporting process is gone (reason kPeerLost), ended the export in order
+/// (kOk: nothing is aborted, the mapping stays), or the fabric withdrew it (kRevoked: acknowledge).
+struct LinkExportEnded { ImportId import_id = 0; Errc reason = Errc::kOk; std::uint32_t rank = 0; };
+/// Importer to exporter, after kRevoked: unmapped (0), killed (1), silent and not killable (2).
+struct LinkRevokeAck { ImportId import_id = 0; std::uint32_t outcome = 0; };
+
+/// Order is the wire's message type: index + 1. Append only.
+using Message =
+    std::variant<Open, AttachEvents, ExportRequest, ImportRequest, UnexportRequest, UnimportRequest,
+                 RevokeAck, Close, Reply, Event, LinkHello, LinkImport, LinkImportReply, LinkImportEnded,
+                 LinkImportMoved, LinkExportEnded, LinkRevokeAck>;
+
+struct Frame {
+  std::uint32_t request_id = 0;  ///< chosen by the asker; 0: not asked for
+  Message message;
+};
+
+/// How many descriptors travel with a frame of this type, at most.
+[[nodiscard]] std::size_t frame_descriptors_max(const Message& message) noexcept;
+
+[[nodiscard]] FrameBytes encode(const Frame& frame);
+/// Errors: kDataLoss (size, magic, type, reserved bytes not zero), kVersionMismatch.
+[[nodiscard]] Result<Frame> decode(std::span<const std::byte> bytes);
+
+}  // namespace imex::domain
