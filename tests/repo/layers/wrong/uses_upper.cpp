@@ -1,0 +1,2 @@
+#include "upper/upper.hpp"
+int use() { return upper(); }
