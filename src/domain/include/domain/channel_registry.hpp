@@ -1,8 +1,8 @@
 /// Which channel number belongs to which workload, agreed over all nodes; a pure state machine.
 ///
-/// The READY node with the lowest id (the allocator) chooses a number, proposes it to every node it can
-/// reach and commits it once a majority of the assigned slots has taken it; a minority refuses. Every
-/// node keeps the whole table, tells it on joining, and journals what it holds.
+/// The READY node with the lowest id (the allocator) chooses a number, proposes it to every node it
+/// can reach and commits it once a majority of the assigned slots has taken it; a minority refuses.
+/// Every node keeps the whole table, tells it on joining, and journals what it holds.
 #pragma once
 
 #include <cstdint>
@@ -55,21 +55,44 @@ struct RegistryMessage {
 };
 
 // ---- events ----
-struct GrantWanted { std::uint64_t request = 0; std::string workload; };     ///< on this node
-struct ReleaseWanted { std::string workload; };
-struct RegistryMessageArrived { NodeId from = kNoNode; RegistryMessage message; };
+struct GrantWanted {
+  std::uint64_t request = 0;
+  std::string workload;
+};  ///< on this node
+struct ReleaseWanted {
+  std::string workload;
+};
+struct RegistryMessageArrived {
+  NodeId from = kNoNode;
+  RegistryMessage message;
+};
 /// Nodes that are connected and READY (self included when READY), and how many slots are assigned.
-struct RegistryPeers { std::set<NodeId> ready; std::size_t assigned_count = 1; };
-struct RegistryNodeEnded { NodeId node = kNoNode; };  ///< its holds are over
+struct RegistryPeers {
+  std::set<NodeId> ready;
+  std::size_t assigned_count = 1;
+};
+struct RegistryNodeEnded {
+  NodeId node = kNoNode;
+};  ///< its holds are over
 struct RegistryTick {};
-using RegistryEvent = std::variant<GrantWanted, ReleaseWanted, RegistryMessageArrived, RegistryPeers,
-                                   RegistryNodeEnded, RegistryTick>;
+using RegistryEvent = std::variant<GrantWanted, ReleaseWanted, RegistryMessageArrived,
+                                   RegistryPeers, RegistryNodeEnded, RegistryTick>;
 
 // ---- effects ----
-struct SendRegistryMessage { NodeId to = kNoNode; RegistryMessage message; };
-struct GrantDone { std::uint64_t request = 0; Errc code = Errc::kOk; std::uint32_t channel = 0; std::string text; };
+struct SendRegistryMessage {
+  NodeId to = kNoNode;
+  RegistryMessage message;
+};
+struct GrantDone {
+  std::uint64_t request = 0;
+  Errc code = Errc::kOk;
+  std::uint32_t channel = 0;
+  std::string text;
+};
 /// The table entry changed; journal it (an empty holder set removes it).
-struct JournalAssignment { ChannelAssignment assignment; };
+struct JournalAssignment {
+  ChannelAssignment assignment;
+};
 using RegistryEffect = std::variant<SendRegistryMessage, GrantDone, JournalAssignment>;
 
 class ChannelRegistry {

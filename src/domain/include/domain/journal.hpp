@@ -1,7 +1,7 @@
 /// What a daemon must know to resume as the same instance: a log of checksummed records.
-/// Codec only (bytes in, bytes out); the daemon appends with write(2), which survives its own death,
-/// and never waits for the disk: after a reboot the boot id differs and the journal is void anyway.
-/// Format: docs/formats/journal.md.
+/// Codec only (bytes in, bytes out); the daemon appends with write(2), which survives its own
+/// death, and never waits for the disk: after a reboot the boot id differs and the journal is void
+/// anyway. Format: docs/formats/journal.md.
 #pragma once
 
 #include <cstddef>
@@ -28,26 +28,57 @@ struct JournalHeader {
   NodeId node = kNoNode;
   Uuid list_digest;           ///< of the node list; another list empties `importers`
   std::int64_t alive_ns = 0;  ///< boot time when the daemon was last alive; rewritten in place
+  friend bool operator==(const JournalHeader&, const JournalHeader&) = default;
 };
 /// Offset and size of alive_ns in the file, for the rewrite in place.
 inline constexpr std::size_t kJournalAliveOffset = 96;
+inline constexpr std::size_t kJournalHeaderBytes = 128;
+/// Longest name of a workload, and most GPUs or holders of one record; longer ones do not fit a
+/// record and must be refused where they come in (our own mistake here).
+inline constexpr std::size_t kWorkloadBytesMax = 255;
+inline constexpr std::size_t kJournalListMax = 4096;
 
 struct SessionRecord {
   SessionId id = 0;
   std::uint32_t channel = 0;
   std::uint32_t uid = 0;
   std::uint64_t gpu_uid = 0;
-  std::int32_t pid = 0;              ///< as the daemon sees it; 0: not visible from here
-  std::uint64_t pid_start_ticks = 0; ///< field 22 of /proc/PID/stat: tells a reused pid apart
+  std::int32_t pid = 0;               ///< as the daemon sees it; 0: not visible from here
+  std::uint64_t pid_start_ticks = 0;  ///< field 22 of /proc/PID/stat: tells a reused pid apart
+  friend bool operator==(const SessionRecord&, const SessionRecord&) = default;
 };
-struct SessionEndedRecord { SessionId id = 0; };
-struct NextIdRecord { std::uint64_t next_id = 0; };
-struct ImporterRecord { NodeId node = kNoNode; bool present = false; };
-struct AssignmentRecord { ChannelAssignment assignment; };
+struct SessionEndedRecord {
+  SessionId id = 0;
+  friend bool operator==(const SessionEndedRecord&, const SessionEndedRecord&) = default;
+};
+struct NextIdRecord {
+  std::uint64_t next_id = 0;
+  friend bool operator==(const NextIdRecord&, const NextIdRecord&) = default;
+};
+struct ImporterRecord {
+  NodeId node = kNoNode;
+  bool present = false;
+  friend bool operator==(const ImporterRecord&, const ImporterRecord&) = default;
+};
+struct AssignmentRecord {
+  ChannelAssignment assignment;
+  friend bool operator==(const AssignmentRecord&, const AssignmentRecord&) = default;
+};
 /// A grant on this node: what the channel's socket allows.
-struct GrantRecord { std::string workload; std::uint32_t channel = 0; std::uint32_t uid = 0; std::vector<std::uint64_t> gpu_uids; };
-struct ReleaseRecord { std::string workload; };
-struct CleanStopRecord {};           ///< orderly end: the next start is a new instance
+struct GrantRecord {
+  std::string workload;
+  std::uint32_t channel = 0;
+  std::uint32_t uid = 0;
+  std::vector<std::uint64_t> gpu_uids;
+  friend bool operator==(const GrantRecord&, const GrantRecord&) = default;
+};
+struct ReleaseRecord {
+  std::string workload;
+  friend bool operator==(const ReleaseRecord&, const ReleaseRecord&) = default;
+};
+struct CleanStopRecord {
+  friend bool operator==(const CleanStopRecord&, const CleanStopRecord&) = default;
+};  ///< orderly end: the next start is a new instance
 
 using JournalRecord = std::variant<SessionRecord, SessionEndedRecord, NextIdRecord, ImporterRecord,
                                    AssignmentRecord, GrantRecord, ReleaseRecord, CleanStopRecord>;
@@ -61,6 +92,7 @@ struct JournalState {
   std::map<std::string, ChannelAssignment> assignments;  ///< by workload
   std::map<std::string, GrantRecord> grants;             ///< by workload
   bool clean_stop = false;
+  friend bool operator==(const JournalState&, const JournalState&) = default;
 };
 
 [[nodiscard]] std::vector<std::byte> encode_journal_header(const JournalHeader& header);
