@@ -12,14 +12,16 @@
 namespace imex::os {
 
 /// Errors: kNotFound, kPermissionDenied, kResourceExhausted (over `limit_bytes`).
-[[nodiscard]] Result<std::string> read_file(const std::string& path, std::size_t limit_bytes = 16U << 20U);
+[[nodiscard]] Result<std::string> read_file(const std::string& path,
+                                            std::size_t limit_bytes = 16U << 20U);
 /// Temporary file beside it, fsync, rename, fsync of the directory.
 [[nodiscard]] Result<void> replace_file(const std::string& path, std::span<const std::byte> bytes,
                                         std::uint32_t mode = 0600);
-/// Makes missing parents; `mode` for the last component, 0755 for the others. An existing directory is
-/// fine.
+/// Makes missing parents; `mode` for the last component, 0755 for the others. An existing directory
+/// is fine.
 [[nodiscard]] Result<void> make_directories(const std::string& path, std::uint32_t mode = 0700);
-/// Exclusive lock that the kernel drops when the process ends. Errors: kAlreadyExists names the holder.
+/// Exclusive lock that the kernel drops when the process ends. Errors: kAlreadyExists names the
+/// holder.
 [[nodiscard]] Result<UniqueFd> lock_file(const std::string& path);
 /// Removes a directory tree; missing is fine.
 [[nodiscard]] Result<void> remove_tree(const std::string& path);

@@ -13,7 +13,8 @@ namespace imex::os {
 enum class HugePages : std::uint8_t { kNone, kPool };
 
 /// A memfd of `size_bytes` (whole pages of its kind), sealed against shrinking, growing and further
-/// seals. Errors: kResourceExhausted (memory, or no huge page of 2 MiB free in the pool).
+/// seals. Errors: kInvalidArgument (0, or not whole pages), kResourceExhausted (memory, or no huge
+/// page of 2 MiB free in the pool).
 [[nodiscard]] Result<UniqueFd> make_memfd(const std::string& name, std::size_t size_bytes,
                                           HugePages huge = HugePages::kNone);
 
@@ -35,11 +36,12 @@ class Mapping {
   enum class Access : std::uint8_t { kRead, kReadWrite };
   struct Options {
     Access access = Access::kReadWrite;
-    bool populate = false;           ///< fault all pages in now
-    std::size_t alignment = 4096;    ///< of the address; a power of two
-    bool advise_huge = false;        ///< ask for transparent huge pages
+    bool populate = false;         ///< fault all pages in now
+    std::size_t alignment = 4096;  ///< of the address; a power of two
+    bool advise_huge = false;      ///< ask for transparent huge pages
   };
-  /// Maps [0, size_bytes) of `fd`, shared.
+  /// Maps [0, size_bytes) of `fd`, shared. Errors: kInvalidArgument (the file is smaller), those of
+  /// mmap.
   [[nodiscard]] static Result<Mapping> map(int fd, std::size_t size_bytes, const Options& options);
   [[nodiscard]] static Result<Mapping> map(int fd, std::size_t size_bytes) {
     return map(fd, size_bytes, Options{});
@@ -58,9 +60,12 @@ class Mapping {
   void reset() noexcept;
 
  private:
-  Mapping(std::byte* data, std::size_t size) noexcept : data_(data), size_(size) {}
+  Mapping(std::byte* data, std::size_t size, std::size_t mapped_bytes, Access access) noexcept
+      : data_(data), size_(size), mapped_bytes_(mapped_bytes), access_(access) {}
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
+  std::size_t mapped_bytes_ = 0;  ///< size_ in whole pages of the file
+  Access access_ = Access::kReadWrite;
 };
 
 [[nodiscard]] std::size_t page_bytes() noexcept;

@@ -17,19 +17,21 @@ namespace imex::os {
 /// Descriptor that becomes readable when the process ends. Errors: kNotFound.
 [[nodiscard]] Result<UniqueFd> open_pidfd(std::int32_t pid);
 [[nodiscard]] Result<void> signal_pidfd(int pidfd, int signal_number);
-/// Whether `fd` is a pidfd at all (a client may send anything), and the pid it names as seen from this
-/// PID namespace; 0 when not visible from here. Errors: kInvalidArgument.
+/// Whether `fd` is a pidfd at all (a client may send anything), and the pid it names as seen from
+/// this PID namespace; 0 when not visible from here. Errors: kInvalidArgument (something else),
+/// kNotFound (ended).
 [[nodiscard]] Result<std::int32_t> pid_of_pidfd(int fd);
 /// Field 22 of /proc/PID/stat; tells a reused pid apart. Errors: kNotFound.
 [[nodiscard]] Result<std::uint64_t> process_start_ticks(std::int32_t pid);
 
-/// A child that dies with the thread that started it (PR_SET_PDEATHSIG): start from the main thread.
+/// A child that dies with the thread that started it (PR_SET_PDEATHSIG): start from the main
+/// thread.
 class Child {
  public:
   struct Options {
-    std::vector<std::string> arguments;                           ///< [0] is the program's path
-    std::vector<std::pair<std::string, std::string>> environment; ///< added to the inherited one
-    int stdout_fd = -1, stderr_fd = -1;                           ///< -1: inherited
+    std::vector<std::string> arguments;                            ///< [0] is the program's path
+    std::vector<std::pair<std::string, std::string>> environment;  ///< added to the inherited one
+    int stdout_fd = -1, stderr_fd = -1;                            ///< -1: inherited
     bool die_with_parent = true;
   };
   [[nodiscard]] static Result<Child> start(const Options& options);
