@@ -51,6 +51,7 @@ class Allocation {
   [[nodiscard]] memory::HostAllocation& backend() noexcept { return *impl_; }
 
  private:
+  friend class Session;
   explicit Allocation(std::shared_ptr<memory::HostAllocation> impl) noexcept;
   std::shared_ptr<memory::HostAllocation> impl_;  // shared with the exports made from it
 };

@@ -181,6 +181,8 @@ class Session {
   /// Called on the control thread for each event, before it is queued. Must not block, must not call
   /// back into the session. Replaces the former callback.
   void on_event(std::function<void(const SessionEvent&)> callback);
+  /// Events that the full queue dropped so far.
+  [[nodiscard]] std::uint64_t events_dropped() const noexcept;
 
   [[nodiscard]] std::uint32_t channel() const noexcept;
   [[nodiscard]] std::uint16_t node_id() const noexcept;
