@@ -12,8 +12,8 @@
 namespace imex::fabric {
 
 /// A GPU's place in the fabric as its driver (or the simulated rack) reports it. Two GPUs may share
-/// memory when domain_uuid and clique_id are both equal now. A clique id alone is never a key: it is
-/// unique only inside its NVLink domain.
+/// memory when domain_uuid and clique_id are both equal now. A clique id alone is never a key: it
+/// is unique only inside its NVLink domain.
 struct Partition {
   Uuid domain_uuid;
   std::uint32_t clique_id = 0;
