@@ -256,7 +256,7 @@ Result<UniqueFd> accept_unix(int listener) {
     if (fd) return fd;
     const int error = errno;
     if (error == EINTR || error == ECONNABORTED) continue;
-    if (error == EAGAIN) return fail(Errc::kResourceExhausted, "accept: nobody waits");
+    if (error == EAGAIN) return fail(Errc::kResourceExhausted, "nobody waits");
     Error result = system_error(error, "accept a connection");
     // Told apart from "nobody waits": the connection stays in the queue and the listener readable.
     if (result.code == Errc::kResourceExhausted) result.code = Errc::kUnavailable;
@@ -336,7 +336,7 @@ Result<Packet> receive_packet(int socket, std::span<std::byte> buffer, bool wait
       IMEX_CHECK_OK(wait_for(socket, POLLIN, Clock::time_point::max()));
       continue;
     }
-    if (error == EAGAIN) return fail(Errc::kResourceExhausted, "receive: no packet waits");
+    if (error == EAGAIN) return fail(Errc::kResourceExhausted, "no packet waits");
     return fail(system_error(error, "receive a packet"));
   }
 }
