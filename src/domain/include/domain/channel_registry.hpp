@@ -103,6 +103,9 @@ class ChannelRegistry {
   [[nodiscard]] std::vector<RegistryEffect> step(RegistryEvent event, Time now);
   [[nodiscard]] Time next_deadline() const noexcept;
   [[nodiscard]] std::vector<ChannelAssignment> table() const;
+  /// Times that another node claimed a number or a workload that is assigned otherwise here; with
+  /// journals and majorities this stays 0. What was here first is kept.
+  [[nodiscard]] std::uint64_t conflicts() const noexcept;
 
  private:
   struct State;
