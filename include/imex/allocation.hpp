@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <imex/export.h>
 #include <imex/result.hpp>
 #include <memory>
 #include <span>
@@ -29,7 +30,7 @@ struct AllocationOptions {
 /// Owns zeroed shared memory (host backend: a sealed memfd, mapped). Movable. The memory stays alive
 /// while any importer holds it, also after this object and its process are gone.
 /// Thread-safe to read; the bytes themselves follow the rules of whoever shares them.
-class Allocation {
+class IMEX_API Allocation {
  public:
   /// `size_bytes` (> 0) is rounded up to whole pages; size() gives what was asked for.
   /// Errors: kInvalidArgument; kResourceExhausted with the bytes that were free.

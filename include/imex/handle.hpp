@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <imex/export.h>
 #include <imex/result.hpp>
 #include <string>
 #include <string_view>
@@ -20,9 +21,9 @@ struct Handle {
   friend bool operator==(const Handle&, const Handle&) = default;
 
   /// 128 lower-case hexadecimal digits.
-  [[nodiscard]] std::string to_hex() const;
+  [[nodiscard]] IMEX_API std::string to_hex() const;
   /// Errors: kInvalidArgument unless exactly 128 hexadecimal digits.
-  [[nodiscard]] static Result<Handle> from_hex(std::string_view text);
+  [[nodiscard]] IMEX_API static Result<Handle> from_hex(std::string_view text);
 };
 static_assert(sizeof(Handle) == 64);
 

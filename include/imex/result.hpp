@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <imex/export.h>
 #include <string>
 #include <string_view>
 #include <tl/expected.hpp>
@@ -38,7 +39,7 @@ enum class Errc : std::uint16_t {
 };
 
 /// The code in words as they stand in JSON and logs: "peer_lost". Static storage.
-[[nodiscard]] std::string_view errc_name(Errc code) noexcept;
+[[nodiscard]] IMEX_API std::string_view errc_name(Errc code) noexcept;
 
 /// Rank value that means "no particular rank".
 inline constexpr std::uint32_t kNoRank = 0xffff'ffffU;
@@ -57,7 +58,7 @@ struct Error {
     return std::move(*this);
   }
   /// "message (code); hint" in one paragraph.
-  [[nodiscard]] std::string to_string() const;
+  [[nodiscard]] IMEX_API std::string to_string() const;
 };
 
 /// A value or an Error. A class, not an alias, so that dropping one is a compiler warning.

@@ -9,35 +9,42 @@
 ///
 /// The daemon introduces processes and watches them; once memory is mapped no byte and no signal
 /// passes through it. A daemon that restarts within its lease is not noticed except as latency of
-/// calls made meanwhile.
+/// calls made meanwhile, and an event afterwards.
+///
+/// Objects end in any order: the session itself ends with the last of Session, Exports, Imports and
+/// Operations. Ending an Export or Import is one request; a daemon that hangs delays it by the
+/// session's timeout once, one that is away not at all. After fork() the child must not use a
+/// session of its parent (kFailedPrecondition) and may drop the objects; it opens its own.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <imex/allocation.hpp>
-#include <imex/handle.hpp>
-#include <imex/result.hpp>
-#include <imex/wait.hpp>
 #include <memory>
 #include <optional>
 #include <string>
+
+#include <imex/allocation.hpp>
+#include <imex/export.h>
+#include <imex/handle.hpp>
+#include <imex/result.hpp>
+#include <imex/wait.hpp>
 
 namespace imex {
 
 inline constexpr std::uint32_t kAnyGpu = 0xffff'ffffU;
 
 struct SessionOptions {
-  std::string channel;              ///< path of the channel's socket, .../channels/channelN
+  std::string channel;                ///< path of the channel's socket, .../channels/channelN
   std::uint32_t gpu_index = kAnyGpu;  ///< the GPU this session acts for; any the channel allows
-  std::uint64_t gpu_uid = 0;        ///< the same by unique id; 0: by index
+  std::uint64_t gpu_uid = 0;          ///< the same by unique id; 0: by index
   std::chrono::milliseconds timeout{5'000};  ///< of open and of each later request
 };
 
 /// A set of imports and exports whose loss ends the same waits: one per communicator.
 /// Trivially copyable handle of a cell in the session's abort page; valid while the Session lives.
-class AbortScope {
+class IMEX_API AbortScope {
  public:
   AbortScope() = default;
   AbortScope(AbortCell* cell, std::uint32_t index) noexcept : cell_(cell), index_(index) {}
@@ -55,30 +62,37 @@ class AbortScope {
 };
 
 struct ExportOptions {
-  std::uint32_t rank = kNoRank;     ///< told to importers when this process is lost
-  /// Set: losing an importer trips this scope. Unset: it is an event only (servers with many clients).
+  std::uint32_t rank = kNoRank;  ///< told to importers when this process is lost
+  /// Set: losing an importer trips this scope. Unset: it is an event only (servers with many
+  /// clients).
   std::optional<AbortScope> scope{};
 };
 
 struct ImportOptions {
-  std::uint32_t rank = kNoRank;     ///< told to the exporter when this process is lost
-  std::optional<AbortScope> scope{};  ///< tripped when the exporter is lost or revoked; unset: default_scope()
+  std::uint32_t rank = kNoRank;  ///< told to the exporter when this process is lost
+  std::optional<AbortScope>
+      scope{};  ///< tripped when the exporter is lost or revoked; unset: default_scope()
 };
 
 struct SessionEvent {
   enum class Kind : std::uint8_t {
-    kExporterLost = 1,     ///< the process whose memory was imported is gone; the mapping stays readable
+    kExporterLost =
+        1,  ///< the process whose memory was imported is gone; the mapping stays readable
     kImporterLost = 2,     ///< a process that had imported from here is gone
     kImportRevoked = 3,    ///< the memory was withdrawn; its pages are no longer accessible here
     kExportRevoked = 4,    ///< an export from here is being withdrawn from all importers
     kExportQuiescent = 5,  ///< ... and is now: re_export() may follow
-    kDaemonLost = 6,       ///< the daemon did not come back within its lease: handles are dead
-    kDaemonResumed = 7,    ///< the daemon was away and is back; nothing was lost
+    /// The daemon did not come back within its lease, was replaced by a new instance, or shut down
+    /// in order: handles are dead, mappings stay. Nobody watches the peers any more and theirs take
+    /// this process for lost, so scopes in use are tripped: kPeerLost without a rank, or
+    /// kUnavailable by a daemon that shut down. Requests fail with kStale: open a new session.
+    kDaemonLost = 6,
+    kDaemonResumed = 7,  ///< the daemon was away and is back; nothing was lost
   };
   Kind kind;
-  std::uint64_t id = 0;             ///< of the export or import concerned
-  std::uint32_t rank = kNoRank;     ///< of the peer concerned
-  Errc reason = Errc::kOk;
+  std::uint64_t id = 0;                ///< of the export or import concerned
+  std::uint32_t rank = kNoRank;        ///< of the peer concerned
+  Errc reason = Errc::kOk;             ///< kOk with a loss: it ended in order, nothing was aborted
   std::uint32_t silent_importers = 0;  ///< kExportQuiescent: importers that did not acknowledge
 };
 
@@ -89,7 +103,8 @@ struct ImportState;
 }  // namespace domain::client
 
 /// One exported allocation. Ends the export when destroyed; keeps the Allocation's memory alive.
-class Export {
+/// Thread-safe, except beside Session::re_export(), which changes handle() and generation().
+class IMEX_API Export {
  public:
   Export(Export&&) noexcept;
   Export& operator=(Export&&) noexcept;
@@ -106,7 +121,7 @@ class Export {
 
 /// A peer's memory, mapped readable and writable. Unmaps when destroyed. After a revocation the
 /// address range stays reserved but every access faults; see report_revoked_access().
-class Import {
+class IMEX_API Import {
  public:
   Import(Import&&) noexcept;
   Import& operator=(Import&&) noexcept;
@@ -119,7 +134,7 @@ class Import {
   [[nodiscard]] std::uint32_t generation() const noexcept;
 
   /// Marks an operation that touches the memory: while one runs, a revocation waits (up to 50 ms)
-  /// before it takes the pages away. Errors: kRevoked. Cheap: one uncontended atomic add.
+  /// before it takes the pages away. Errors: kRevoked. Cheap: two uncontended atomic adds.
   class Operation;
   [[nodiscard]] Result<Operation> begin_operation();
 
@@ -129,7 +144,7 @@ class Import {
   std::shared_ptr<domain::client::ImportState> state_;
 };
 
-class Import::Operation {
+class IMEX_API Import::Operation {
  public:
   explicit Operation(std::shared_ptr<domain::client::ImportState> state) noexcept;
   Operation(Operation&&) noexcept;
@@ -142,7 +157,7 @@ class Import::Operation {
 
 /// Connection to the node daemon on one channel, acting for one GPU. Movable; all members are
 /// thread-safe. Starts one control thread (blocked, no CPU) that listens to the daemon.
-class Session {
+class IMEX_API Session {
  public:
   /// Errors: kNotFound (no such socket), kPermissionDenied (file mode, user, GPU not granted),
   /// kUnavailable (no daemon answers), kVersionMismatch, kResourceExhausted (session limit).
@@ -153,7 +168,8 @@ class Session {
   ~Session();
 
   /// Makes the allocation known to the domain. Cost: one request to the daemon (microseconds).
-  /// Errors: kResourceExhausted (limit of the channel), kUnavailable (daemon away), kDeadlineExceeded.
+  /// Errors: kResourceExhausted (limit of the channel), kUnavailable (daemon away),
+  /// kDeadlineExceeded.
   [[nodiscard]] Result<Export> export_memory(Allocation& allocation,
                                              const ExportOptions& options = {});
 
@@ -163,8 +179,8 @@ class Session {
   [[nodiscard]] Result<Import> import_memory(const Handle& handle,
                                              const ImportOptions& options = {});
 
-  /// After kExportQuiescent: copies the bytes to fresh pages at the same address, exports them under
-  /// the next generation; the old pages are never written again by this process.
+  /// After kExportQuiescent: copies the bytes to fresh pages at the same address, exports them
+  /// under the next generation; the old pages are never written again by this process.
   [[nodiscard]] Result<void> re_export(Export& exported);
 
   /// The scope of imports that name none.
@@ -178,8 +194,8 @@ class Session {
   [[nodiscard]] int event_fd() const noexcept;
   /// The oldest event not yet taken. The queue holds 1024; then the oldest is dropped and counted.
   [[nodiscard]] std::optional<SessionEvent> next_event();
-  /// Called on the control thread for each event, before it is queued. Must not block, must not call
-  /// back into the session. Replaces the former callback.
+  /// Called on the control thread for each event, before it is queued. Must not block, must not
+  /// call back into the session. Replaces the former callback.
   void on_event(std::function<void(const SessionEvent&)> callback);
   /// Events that the full queue dropped so far.
   [[nodiscard]] std::uint64_t events_dropped() const noexcept;
@@ -194,8 +210,8 @@ class Session {
   std::shared_ptr<domain::client::SessionCore> core_;
 };
 
-/// Installs a SIGSEGV handler that explains an access to revoked memory on standard error before the
-/// former handler runs. Opt-in, process-wide, once.
-[[nodiscard]] Result<void> report_revoked_access();
+/// Installs a SIGSEGV handler that explains an access to revoked memory on standard error before
+/// the former handler runs. Opt-in, process-wide, once.
+[[nodiscard]] IMEX_API Result<void> report_revoked_access();
 
 }  // namespace imex

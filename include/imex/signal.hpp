@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+#include <imex/export.h>
 #include <imex/wait.hpp>
 
 namespace imex {
@@ -25,7 +26,7 @@ static_assert(std::endian::native == std::endian::little);  // the futex word is
 /// The producer counts up, consumers wait for a count. Writes made before notify() are visible after
 /// the wait_until() that observes it, in whatever process. Thread-safe and process-safe.
 /// Borrows the cell: the mapping must outlive the Signal.
-class Signal {
+class IMEX_API Signal {
  public:
   explicit Signal(SignalCell& cell) noexcept : cell_(&cell) {}
 

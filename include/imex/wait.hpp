@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <imex/export.h>
 #include <imex/result.hpp>
 
 namespace imex {
@@ -33,7 +34,7 @@ struct WaitPolicy {
 
   /// For this process: short spins when `ranks_on_host` exceeds the cores usable by it (affinity
   /// mask and cgroup quota), the defaults above otherwise. Reads /proc and /sys once per process.
-  [[nodiscard]] static WaitPolicy for_ranks(std::uint32_t ranks_on_host) noexcept;
+  [[nodiscard]] IMEX_API static WaitPolicy for_ranks(std::uint32_t ranks_on_host) noexcept;
 };
 
 enum class WaitStatus : std::uint8_t {
@@ -51,7 +52,7 @@ struct [[nodiscard]] WaitResult {
 
   [[nodiscard]] bool ok() const noexcept { return status == WaitStatus::kDone; }
   /// The same as a Result, with code, message and rank filled in.
-  [[nodiscard]] Result<std::uint64_t> to_result() const;
+  [[nodiscard]] IMEX_API Result<std::uint64_t> to_result() const;
 };
 
 /// Limits and guards of one wait. Borrows the abort cell.
