@@ -65,12 +65,13 @@ void Membership::State::retry_later(Peer& p, Time now) {
   p.next_dial = now + Nanos(floor + static_cast<std::int64_t>(jitter));
 }
 
-/// No address: ask again, ever more rarely, so that unused slots do not flood the resolver.
+/// No address: ask again, ever more rarely, so that unused slots do not flood the resolver. A slot
+/// whose daemon is known keeps to the back-off: a name server that stumbled must not cost 15 s.
 void Membership::State::rest(Peer& p, Time now) {
   p.attempts = 0;
   const Nanos slow = config.dial_backoff_max;
   retry_later(p, now);
-  if (p.next_dial - now > slow / 2) {
+  if (!p.life && p.next_dial - now > slow / 2) {
     const auto half = static_cast<std::uint64_t>(config.unassigned_rest.count() / 2);
     const auto spread = static_cast<std::int64_t>(half + random.below(half + 1));
     p.next_dial = now + std::max(slow, Nanos(spread));
@@ -107,7 +108,7 @@ void Membership::State::on(const SlotResolved& e, Time now) {
       set_pair(*p, PairState::kRecovering, now);
       check_outage(*p, now);
     }
-    p->address.clear();
+    if (!p->life || !e.address.empty()) p->address.clear();
     rest(*p, now);
   } else if (e.address.empty()) {
     if (asked) p->phase = DialPhase::kIdle;  // the stream stays as it is

@@ -766,6 +766,24 @@ TEST_F(MembershipTest, ANameServerThatFailsDoesNotCutAWorkingPair) {
   EXPECT_EQ(view(1).address, "10.9.0.2");
 }
 
+TEST_F(MembershipTest, ANameServerThatStumblesDoesNotSendAKnownPeerToRest) {
+  (void)make("node-a\nnode-b\n");
+  Effects e = step(SlotResolved{1, "10.9.0.2"});
+  const auto our_attempt = attempt(e, 1);
+  (void)answer(e, hello_of(1, 11, "node-a\nnode-b\n"));
+  (void)step(StreamLost{1, our_attempt, true});
+  for (const Time end = now + 20s; now < end;) {
+    const Time before = now;
+    do {
+      now = m->next_deadline();
+      e = step(Tick{});
+    } while (all<Resolve>(e).empty());
+    EXPECT_LE(now - before, 3s);
+    (void)step(SlotResolved{1, ""});
+    EXPECT_EQ(view(1).address, "10.9.0.2");
+  }
+}
+
 // ---- rebuilding ----
 
 TEST_F(MembershipTest, AReconnectReplacesStreamsWithoutAGap) {

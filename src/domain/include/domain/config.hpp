@@ -118,6 +118,9 @@ struct LoadedConfig {
 /// Errors: kNotFound, kPermissionDenied, kInvalidArgument.
 [[nodiscard]] Result<LoadedConfig> load_config(const std::string& path, Personality personality);
 
+/// The reference page in Markdown: every key with its values, default and meaning.
+[[nodiscard]] std::string config_reference(Personality personality);
+
 /// <state-dir>/run, else /run/imex/<bind address> (root) or $XDG_RUNTIME_DIR/imex/<bind address>.
 [[nodiscard]] std::string run_directory(const DaemonConfig& config, std::string_view bind_address);
 
