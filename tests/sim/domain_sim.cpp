@@ -1,0 +1,189 @@
+// One history: the faults, the checkers, and the end at which everything must be gone.
+#include "domain_sim.hpp"
+
+#include "sim_world.hpp"
+
+namespace imex::sim {
+
+// ---- checkers ----
+
+void World::check_daemon(int d) {
+  const DaemonSim& s = daemons_[static_cast<std::size_t>(d)];
+  const BrokerSize size = s.broker->size();
+  if (size.fds != s.held.size()) {
+    violate(fmt::format("daemon {} holds {} descriptors, its broker knows {}", d, s.held.size(),
+                        size.fds));
+  }
+  // 3 clients a daemon with 6 exports and 12 imports each, and a few lives of each in between.
+  const bool bounded = size.sessions <= 64 && size.exports <= 512 && size.imports <= 1024 &&
+                       size.remote_importers <= 1024 && size.pending_imports <= 256 &&
+                       size.owed <= 2048 && size.connections <= 128;
+  if (!bounded)
+    violate(fmt::format("daemon {} grows without bound: {} sessions, {} exports, {} imports", d,
+                        size.sessions, size.exports, size.imports));
+}
+
+void World::check_grant(int c, const Handle& handle, std::size_t* truth) {
+  const ClientSim& s = clients_[static_cast<std::size_t>(c)];
+  const auto found = truth_of_.find(handle.bytes);
+  if (found == truth_of_.end()) return violate("a handle was granted that nobody was given");
+  *truth = found->second;
+  const ExportTruth& e = truths_[found->second];
+  const DaemonSim& daemon = daemons_[static_cast<std::size_t>(s.daemon)];
+  if (e.domain != daemon.domain) violate("an import crossed domains");
+  if (e.channel != s.channel)
+    violate(fmt::format("an import crossed channels {} and {}", e.channel, s.channel));
+  if (e.uid != s.uid) violate("an import crossed users");
+  const bool apart = fabric_.at(e.gpu_uid).partition != fabric_.at(s.gpu_uid).partition;
+  if (apart && now_ - fabric_changed_ > milliseconds(100)) violate("an import crossed partitions");
+  const Time known_from = std::max(
+      e.ended.value_or(now_),
+      daemons_[static_cast<std::size_t>(clients_[static_cast<std::size_t>(e.client)].daemon)]
+          .started);
+  if (e.ended && now_ - known_from > milliseconds(100))
+    violate("a handle of an ended export was imported");
+}
+
+/// Every importer that lives and listens knows that its exporter is gone.
+void World::check_told(bool final_check) {
+  for (const ClientSim& s : clients_) {
+    if (!s.alive || s.hung || !s.opened) continue;
+    for (const ClientImport& each : s.imports) {
+      const ExportTruth& e = truths_[each.truth];
+      if (each.over || !e.ended) continue;
+      if (final_check || now_ - *e.ended > milliseconds(200)) {
+        violate(
+            fmt::format("client {} was not told that its exporter, client {}, is gone since {} ms",
+                        s.index, e.client, (now_ - *e.ended).count() / 1'000'000));
+      }
+    }
+  }
+}
+
+void World::check_channels() {
+  std::map<std::pair<int, std::uint32_t>, std::string> owner;
+  for (const DaemonSim& s : daemons_) {
+    for (const auto& [workload, channel] : s.grants) {
+      const auto [known, fresh] = owner.try_emplace({s.domain, channel}, workload);
+      if (!fresh && known->second != workload) {
+        violate(
+            fmt::format("channel {} belongs to {} and to {}", channel, known->second, workload));
+      }
+    }
+    if (s.alive && s.registry->conflicts() != 0) violate("registries disagree");
+  }
+}
+
+// ---- faults ----
+
+void World::fault() {
+  if (winding_down_) return;
+  at(milliseconds(100 + static_cast<std::int64_t>(random_.below(900))), [this] { fault(); });
+  const int d = static_cast<int>(random_.below(4));
+  DaemonSim& s = daemons_[static_cast<std::size_t>(d)];
+  switch (random_.below(9)) {
+    case 0: {
+      const std::uint64_t uid = 100 * random_.below(4) + 1 + random_.below(2);
+      fabric_.at(uid).partition.clique_id = 1 + static_cast<std::uint32_t>(random_.chance(4));
+      fabric_changed_ = now_;
+      note("partition moved");
+      for (int each = 0; each < 4; ++each) step(each, FabricChanged{gpus_of(each)});
+      return;
+    }
+    case 1: {
+      if (!s.alive || s.grants.empty() || !random_.chance(3)) return;
+      const auto [workload, channel] = *s.grants.begin();
+      note("channel released");
+      append(d, ReleaseRecord{workload});
+      s.grants.erase(workload);
+      step(d, ChannelClosed{channel});
+      return registry_step(d, ReleaseWanted{workload});
+    }
+    case 2:
+      if (faults_ && s.alive && random_.chance(3)) crash(d, "killed at rest");
+      return;
+    case 3:
+      if (!faults_) return;
+      note("link lost");
+      return disconnect(d, static_cast<int>(random_.below(3)));
+    case 4:
+      if (!faults_) return;
+      s.disk_full = !s.disk_full;
+      if (s.disk_full || !s.alive || !s.journal_broken) return;
+      note("journal written anew");
+      s.disk = compact_journal(s.mirror);
+      s.journal_broken = false;
+      return s.broker->set_journal_broken(false);
+    default:
+      for (const std::string workload : {"left", "right"}) {
+        if (!s.alive || s.grants.contains(workload)) continue;
+        const std::uint64_t request = s.next_grant++;
+        s.asked_grants[request] = workload;
+        registry_step(d, GrantWanted{request, workload});
+      }
+  }
+}
+
+void World::run_until(Time end) {
+  while (!queue_.empty() && queue_.begin()->first.first <= end && result_.violation.empty()) {
+    const auto next = queue_.begin();
+    now_ = next->first.first;
+    const std::function<void()> action = std::move(next->second);
+    queue_.erase(next);
+    action();
+    if (!faults_ && !winding_down_) check_told(false);
+  }
+  now_ = std::max(now_, end);
+}
+
+void World::wind_down() {
+  winding_down_ = true;
+  for (DaemonSim& s : daemons_) {
+    s.disk_full = false;
+    if (!s.alive || !s.journal_broken) continue;
+    s.disk = compact_journal(s.mirror);
+    s.journal_broken = false;
+    s.broker->set_journal_broken(false);
+  }
+  run_until(now_ + seconds(120));
+  check_told(true);
+  for (ClientSim& s : clients_) {
+    if (s.opened && !s.hung) {
+      client_send(s.index, Close{}, 0);
+    } else {
+      die(s.index);
+    }
+  }
+  run_until(now_ + seconds(60));
+  for (const DaemonSim& s : daemons_) {
+    if (!s.alive) {
+      violate(fmt::format("daemon {} did not come back", s.index));
+      continue;
+    }
+    const BrokerSize size = s.broker->size();
+    if (size.sessions + size.exports + size.imports + size.remote_importers + size.pending_imports +
+            size.owed + size.fds !=
+        0) {
+      violate(
+          fmt::format("daemon {} still has {} sessions, {} exports, {} imports, {} remote "
+                      "importers, {} pending, "
+                      "{} owed, {} descriptors",
+                      s.index, size.sessions, size.exports, size.imports, size.remote_importers,
+                      size.pending_imports, size.owed, size.fds));
+    }
+    if (!s.broker->importer_nodes().empty()) violate("importer nodes are left");
+  }
+}
+
+SimResult World::run() {
+  for (int d = 0; d < 4; ++d) start(d);
+  for (int c = 0; c < static_cast<int>(clients_.size()); ++c) act(c);
+  at(milliseconds(50), [this] { fault(); });
+  run_until(now_ + seconds(60));
+  wind_down();
+  return std::move(result_);
+}
+
+SimResult run_domain_sim(const SimOptions& options) { return World(options).run(); }
+
+}  // namespace imex::sim

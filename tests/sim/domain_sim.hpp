@@ -1,0 +1,27 @@
+/// A simulated machine with several daemons: the shipped Broker, ChannelRegistry and journal codec,
+/// with clients, links, a disk and a fabric that fail by a seed. Checkers outside the code under
+/// test judge after every step. One seed gives one history, on any machine.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+namespace imex::sim {
+
+struct SimResult {
+  std::uint64_t seed = 0;
+  std::string violation;                       ///< empty: all rules held
+  std::map<std::string, std::uint64_t> marks;  ///< how often each crash point and event was reached
+  std::string history;                         ///< with SimOptions::trace
+};
+
+struct SimOptions {
+  std::uint64_t seed = 1;
+  bool trace = false;
+};
+
+[[nodiscard]] SimResult run_domain_sim(const SimOptions& options);
+
+}  // namespace imex::sim
