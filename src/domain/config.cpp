@@ -179,6 +179,8 @@ void add_ours(Table& t) {
   t.string(
        "IMEX_X_STATE_DIR", &DaemonConfig::state_dir,
        "State directory; the run directory lies in it. Empty: /run/imex or $XDG_RUNTIME_DIR/imex.")
+      .string("IMEX_X_HOSTS_FILE", &DaemonConfig::hosts_file,
+              "Hosts file that names of the node list are looked up in first; watched.")
       .boolean("IMEX_X_CHANNEL0", &DaemonConfig::channel0, "Channel 0 is open from the start.")
       .custom(
           "IMEX_X_CHANNEL0_MODE", "octal mode, 0 to 777", set_mode,
@@ -252,7 +254,7 @@ void check_security(Table::Loaded& loaded, const std::vector<config::OptionRow>&
         fmt::format("'{}' is none of SSL_TLS, GSS_AUTH_ENCRYPT, GSS_AUTH_ONLY", c.auth_mode)};
     if (c.auth)
       loaded.findings.error(std::move(problem));
-    else
+    else if (!c.auth_mode.empty())
       loaded.findings.warning(std::move(problem));
   }
   if (!c.auth || c.auth_mode != "SSL_TLS") return;
@@ -302,6 +304,8 @@ Result<LoadedConfig> load_text(std::string_view text, const std::string& path,
       loaded.findings.warning({"environment", "COMPUTE_DOMAIN_UUID", "no UUID, ignored"});
     }
   }
+  if (loaded.config.node_list_path.empty())
+    loaded.config.node_list_path = DaemonConfig().node_list_path;
   default_security(table, loaded);
   const auto rows = table.rows(loaded);
   check_security(loaded, rows, path);
