@@ -13,6 +13,7 @@ namespace imex::memory {
 namespace {
 
 constexpr std::size_t kFileLimitBytes = 64U << 10U;
+constexpr std::uint64_t kNoLimit = std::uint64_t{1} << 60U;
 
 std::optional<std::uint64_t> leading_number(std::string_view text) {
   const std::size_t start = text.find_first_not_of(" \t");
@@ -35,27 +36,57 @@ std::optional<std::string_view> line_after(std::string_view text, std::string_vi
 std::optional<std::uint64_t> headroom_of_folder(const std::string& folder, const char* limit,
                                                 const char* usage) {
   const auto limit_text = os::read_file(folder + limit, kFileLimitBytes);
+  // Version 1 writes "no limit" as the largest number of whole pages.
+  if (!limit_text || leading_number(*limit_text).value_or(kNoLimit) >= kNoLimit)
+    return std::nullopt;
   const auto usage_text = os::read_file(folder + usage, kFileLimitBytes);
+  if (!usage_text) return std::nullopt;
+  // Last and only where there is a limit: reading it makes the kernel sum up all cores, a
+  // millisecond.
   const auto stat_text = os::read_file(folder + "/memory.stat", kFileLimitBytes);
-  if (!limit_text || !usage_text) return std::nullopt;
   return cgroup_headroom(*limit_text, *usage_text, stat_text ? *stat_text : std::string());
 }
 
-/// The smallest headroom of this process's control group and its parents, version 2 or 1.
+/// The group's path in its tree, from lines "4:memory:/path" and, for version 2, "0::/path".
+std::optional<std::string> group_path(std::string_view groups, std::string_view controller) {
+  for (std::size_t start = 0; start < groups.size();) {
+    const std::string_view line = groups.substr(start, groups.find('\n', start) - start);
+    start += line.size() + 1;
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (first == line.npos || second == line.npos) continue;
+    if (line.substr(first + 1, second - first - 1) == controller) {
+      return std::string(line.substr(second + 1));
+    }
+  }
+  return std::nullopt;
+}
+
+/// The smallest headroom of a group and its parents. Inside a container the path may not exist
+/// below the mount, whose root then is the own group.
+std::uint64_t tree_headroom(const std::string& mount, std::string path, const char* limit,
+                            const char* usage) {
+  std::uint64_t lowest = std::numeric_limits<std::uint64_t>::max();
+  for (;;) {
+    while (path.ends_with('/')) path.pop_back();
+    lowest = std::min(lowest, headroom_of_folder(mount + path, limit, usage).value_or(lowest));
+    if (path.empty()) return lowest;
+    path.resize(path.rfind('/') == path.npos ? 0 : path.rfind('/'));
+  }
+}
+
 std::uint64_t control_group_headroom() {
   std::uint64_t lowest = std::numeric_limits<std::uint64_t>::max();
   const auto groups = os::read_file("/proc/self/cgroup", kFileLimitBytes);
   if (!groups) return lowest;
-  const auto v2 = line_after(*groups, "0::");
-  for (std::string path(v2.value_or("")); v2; path.resize(path.rfind('/'))) {
-    const auto room = headroom_of_folder("/sys/fs/cgroup" + path, "/memory.max", "/memory.current");
-    lowest = std::min(lowest, room.value_or(lowest));
-    if (path.find('/') == std::string::npos) break;
+  if (const auto path = group_path(*groups, "")) {
+    lowest = tree_headroom("/sys/fs/cgroup", *path, "/memory.max", "/memory.current");
   }
-  // Inside a container version 1 shows the own group at the root of its tree.
-  const auto v1 = headroom_of_folder("/sys/fs/cgroup/memory", "/memory.limit_in_bytes",
-                                     "/memory.usage_in_bytes");
-  return std::min(lowest, v1.value_or(lowest));
+  if (const auto path = group_path(*groups, "memory")) {
+    lowest = std::min(lowest, tree_headroom("/sys/fs/cgroup/memory", *path,
+                                            "/memory.limit_in_bytes", "/memory.usage_in_bytes"));
+  }
+  return lowest;
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ struct FreeMemory {
   std::uint64_t huge_page_bytes = 0;  ///< of the default pool; 0: the kernel has none
 };
 
-/// Reads /proc/meminfo and the control group's files. Some 20 us.
+/// Reads /proc/meminfo and the limits of the control groups: some tens of microseconds.
 [[nodiscard]] Result<FreeMemory> read_free_memory();
 
 /// The number after `key` in a text of lines "Key:   123 kB" (in bytes if kB is stated).
