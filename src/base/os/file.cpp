@@ -26,15 +26,6 @@ std::string parent_of(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-Result<void> write_all(int fd, std::span<const std::byte> bytes, const std::string& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = retry([&] { return ::write(fd, bytes.data(), bytes.size()); });
-    if (written < 0) return fail(system_error(errno, fmt::format("write '{}'", path)));
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-  return {};
-}
-
 /// Makes a rename or a new name in the directory last through a power cut.
 Result<void> sync_directory(const std::string& path) {
   const UniqueFd directory(
@@ -136,6 +127,36 @@ Result<void> replace_file(const std::string& path, std::span<const std::byte> by
   }
   remove.dismiss();
   return sync_directory(parent_of(path));
+}
+
+Result<void> write_all(int fd, std::span<const std::byte> bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = retry([&] { return ::write(fd, bytes.data(), bytes.size()); });
+    if (written < 0) return fail(system_error(errno, fmt::format("write '{}'", path)));
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+  return {};
+}
+
+Result<UniqueFd> open_for_append(const std::string& path, bool truncate, std::uint32_t mode) {
+  constexpr int kFlags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY;
+  // Made apart from opened: only a file of our own gets its mode set against the umask.
+  UniqueFd fd(retry([&] { return ::open(path.c_str(), kFlags | O_CREAT | O_EXCL, mode); }));
+  if (fd) {
+    if (::fchmod(fd.get(), mode) == 0) return fd;
+    return fail(system_error(errno, fmt::format("set the mode of '{}'", path)));
+  }
+  if (errno == EEXIST) {
+    fd =
+        UniqueFd(retry([&] { return ::open(path.c_str(), truncate ? kFlags | O_TRUNC : kFlags); }));
+  }
+  if (!fd) return fail(system_error(errno, fmt::format("open '{}' for writing", path)));
+  return fd;
+}
+
+Result<void> rename_file(const std::string& from, const std::string& to) {
+  if (::rename(from.c_str(), to.c_str()) == 0) return {};
+  return fail(system_error(errno, fmt::format("rename '{}' to '{}'", from, to)));
 }
 
 Result<void> make_directories(const std::string& path, std::uint32_t mode) {

@@ -92,6 +92,33 @@ TEST_F(FileTest, FullDiskIsReportedAndTheOldFileStays) {
   EXPECT_EQ(entries(), 1U);
 }
 
+TEST_F(FileTest, AppendingStartsAtTheEndOrFromNothing) {
+  const mode_t former = ::umask(0777);
+  const auto first = open_for_append(path("f"), true, 0640);
+  ::umask(former);
+  ASSERT_TRUE(first) << first.error().to_string();
+  EXPECT_EQ(mode_of(path("f")), 0640U);
+  ASSERT_TRUE(write_all(first->get(), bytes_of("one"), "f"));
+  const auto second = open_for_append(path("f"), false, 0600);
+  ASSERT_TRUE(second);
+  ASSERT_TRUE(write_all(second->get(), bytes_of("two"), "f"));
+  EXPECT_EQ(*read_file(path("f")), "onetwo");
+  EXPECT_EQ(mode_of(path("f")), 0640U) << "an existing file keeps its mode";
+  ASSERT_TRUE(open_for_append(path("f"), true));
+  EXPECT_EQ(*read_file(path("f")), "");
+  EXPECT_EQ(open_for_append(path("none/f"), false).error().code, Errc::kNotFound);
+  EXPECT_EQ(open_for_append(path(""), false).error().code, Errc::kInvalidArgument);
+  EXPECT_FALSE(write_all(-1, bytes_of("x"), "f"));
+}
+
+TEST_F(FileTest, RenamingReplacesTheTarget) {
+  ASSERT_TRUE(replace_file(path("a"), bytes_of("a")));
+  ASSERT_TRUE(replace_file(path("b"), bytes_of("b")));
+  ASSERT_TRUE(rename_file(path("a"), path("b")));
+  EXPECT_EQ(*read_file(path("b")), "a");
+  EXPECT_EQ(rename_file(path("a"), path("b")).error().code, Errc::kNotFound);
+}
+
 TEST_F(FileTest, DirectoriesAreMadeWithTheirModesWhateverTheUmask) {
   const mode_t former = ::umask(0777);
   const auto made = make_directories(path("a/b//c/"), 0711);

@@ -10,6 +10,8 @@ namespace imex::os {
 
 std::int32_t process_id() noexcept { return ::getpid(); }
 
+std::int32_t thread_id() noexcept { return ::gettid(); }
+
 SignalsBlocked::SignalsBlocked() noexcept {
   sigset_t all;
   ::sigfillset(&all);

@@ -17,6 +17,14 @@ namespace imex::os {
 /// Temporary file beside it, fsync, rename, fsync of the directory.
 [[nodiscard]] Result<void> replace_file(const std::string& path, std::span<const std::byte> bytes,
                                         std::uint32_t mode = 0600);
+/// For writing at the end; made with exactly `mode` if missing, emptied if `truncate`.
+[[nodiscard]] Result<UniqueFd> open_for_append(const std::string& path, bool truncate,
+                                               std::uint32_t mode = 0600);
+/// Writes all of `bytes`; after an error a part may have been written. `path` only for the message.
+[[nodiscard]] Result<void> write_all(int fd, std::span<const std::byte> bytes,
+                                     const std::string& path);
+/// Gives a file another name; an existing file of that name goes away in the same step.
+[[nodiscard]] Result<void> rename_file(const std::string& from, const std::string& to);
 /// Makes missing parents; `mode` for the last component, 0755 for the others. An existing directory
 /// is fine.
 [[nodiscard]] Result<void> make_directories(const std::string& path, std::uint32_t mode = 0700);

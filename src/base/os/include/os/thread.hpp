@@ -9,6 +9,9 @@ namespace imex::os {
 /// Of the calling process; asks the kernel each time, so that a child of fork() sees its own.
 [[nodiscard]] std::int32_t process_id() noexcept;
 
+/// Of the calling thread, as the kernel and debuggers number it.
+[[nodiscard]] std::int32_t thread_id() noexcept;
+
 /// Blocks all signals of the calling thread for a scope. A thread started within inherits that, so
 /// that the handlers of the application never run on it.
 class SignalsBlocked {
