@@ -49,6 +49,8 @@ struct Grant {
 struct ChannelRegistry::State {
   RegistryConfig config;
   std::map<std::string, ChannelAssignment> table;
+  std::set<std::string>
+      granted;  ///< held here for good; others with this node as holder are in agreement
   std::set<NodeId> ready;
   std::size_t assigned_count = 1;
   std::map<std::uint64_t, Grant> grants;      ///< by the request of GrantWanted
@@ -130,7 +132,7 @@ struct ChannelRegistry::State {
                               kWorkloadBytesMax));
     }
     const auto known = table.find(e.workload);
-    if (known != table.end() && known->second.holders.contains(config.self)) {
+    if (known != table.end() && granted.contains(e.workload)) {
       return done(Errc::kOk, known->second.channel, {});
     }
     if (!ready.contains(config.self) || !majority(ready.size())) {
@@ -172,12 +174,11 @@ struct ChannelRegistry::State {
   void allocated(const RegistryMessage& m) {
     if (!waits_for(m.workload)) {
       // Nobody waits any more: what was granted must not stay.
-      const auto known = table.find(m.workload);
-      const bool held = known != table.end() && known->second.holders.contains(config.self);
-      if (m.code == Errc::kOk && !held) give_up(m.workload);
+      if (m.code == Errc::kOk && !granted.contains(m.workload)) give_up(m.workload);
       return;
     }
     if (m.code == Errc::kOk && hold(m.workload, m.channel, config.self)) {
+      granted.insert(m.workload);
       return finish_grants(m.workload, Errc::kOk, m.channel, {});
     }
     drop(m.workload, config.self);  // taken when it was proposed, and not agreed
@@ -190,6 +191,7 @@ struct ChannelRegistry::State {
 
   /// Tells everybody that this node does not hold the workload.
   void give_up(const std::string& workload) {
+    granted.erase(workload);
     drop(workload, config.self);
     RegistryMessage message;
     message.kind = Kind::kReleased;
@@ -402,7 +404,7 @@ struct ChannelRegistry::State {
     // this node about this node once it was told that the grant is done.
     const auto found = table.find(m.workload);
     if (found == table.end()) return;
-    if (m.node == config.self && !waits_for(m.workload)) return;
+    if (m.node == config.self && granted.contains(m.workload)) return;
     const bool by_holder = from == m.node;
     if (by_holder || found->second.channel == m.channel) drop(m.workload, m.node);
   }
@@ -419,8 +421,7 @@ struct ChannelRegistry::State {
         }
         if (holder == from) held_by_sender.insert(theirs.workload);
       }
-      const auto own = table.find(theirs.workload);
-      const bool held = own != table.end() && own->second.holders.contains(config.self);
+      const bool held = granted.contains(theirs.workload);
       const bool waits = waits_for(theirs.workload);
       if (theirs.holders.contains(config.self) && !held && !waits) {
         RegistryMessage correction;
@@ -527,6 +528,7 @@ ChannelRegistry::ChannelRegistry(RegistryConfig config, std::vector<ChannelAssig
   for (ChannelAssignment& each : journalled) {
     if (each.holders.empty()) continue;
     std::string workload = each.workload;
+    if (each.holders.contains(config.self)) state_->granted.insert(workload);
     state_->table.emplace(std::move(workload), std::move(each));
   }
 }
