@@ -391,7 +391,7 @@ void Peer::kill() {
 }
 
 std::optional<std::string> Peer::line() {
-  const auto until = Clock::now() + 10s;
+  const auto until = Clock::now() + 60s;
   for (;;) {
     if (const auto end = read_.find('\n'); end != std::string::npos) {
       std::string result = read_.substr(0, end);

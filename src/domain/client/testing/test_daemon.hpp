@@ -82,7 +82,7 @@ class Peer {
   Peer(const Peer&) = delete;
   Peer& operator=(const Peer&) = delete;
   ~Peer();  ///< SIGKILL and wait
-  /// The next line it prints; nothing at its end or after ten seconds.
+  /// The next line it prints; nothing at its end or after a minute.
   [[nodiscard]] std::optional<std::string> line();
   void tell(const std::string& line);
   void kill();
