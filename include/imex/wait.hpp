@@ -27,7 +27,7 @@ static_assert(sizeof(AbortCell) == 64 && std::atomic<std::uint64_t>::is_always_l
 /// A run-time object: choose per communicator, not per build. Trivially copyable.
 /// Cost of being wrong: a pure spin is a thousand times slower once ranks outnumber cores.
 struct WaitPolicy {
-  std::uint32_t spin_ns = 2'000;     ///< tight loads; lowest latency, `pause` would double it
+  std::uint32_t spin_ns = 2'000;     ///< tight loads, in batches of 50; `pause` would double the latency
   std::uint32_t pause_ns = 20'000;   ///< loads with a pause instruction between them
   std::uint32_t yield_rounds = 50;   ///< sched_yield() between loads
   bool sleep = true;                 ///< then sleep in the kernel (futex); false: keep yielding

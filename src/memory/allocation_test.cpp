@@ -17,6 +17,11 @@
 namespace imex::memory {
 namespace {
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr int kLives = 300;
+#else
+constexpr int kLives = 3'000;
+#endif
 constexpr std::size_t kMiB = std::size_t{1} << 20U;
 
 std::size_t open_descriptors() {
@@ -174,7 +179,7 @@ TEST(AllocationTest, ThousandsOfLivesLeaveNothingBehind) {
   static_cast<void>(allocate(4096));  // whatever is made once
   const std::size_t descriptors = open_descriptors();
   const std::size_t maps = mappings();
-  for (int i = 0; i != 3'000; ++i) {
+  for (int i = 0; i != kLives; ++i) {
     auto memory = HostAllocation::create(2 * 4096, {});
     ASSERT_TRUE(memory) << i << ": " << memory.error().to_string();
     ASSERT_TRUE((*memory)->publish(1, 0));

@@ -182,7 +182,7 @@ TEST(ImportedSegmentTest, QuiesceWaitsForOperationsAndClosesTheDoor) {
 // Operations of several threads against a closing door: each that began has ended when quiesce()
 // says so. Method: operations count themselves, in plain view of TSan.
 TEST(ImportedSegmentTest, NoOperationRunsAfterQuiesce) {
-  for (int round = 0; round != 200; ++round) {
+  for (int round = 0; round != 50; ++round) {
     const Exporter exporter;
     const auto import = std::move(exporter.import().value());
     std::vector<std::jthread> threads;

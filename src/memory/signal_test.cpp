@@ -27,9 +27,11 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kRounds = 20'000;
+constexpr int kRounds = 10'000;
+constexpr std::uint64_t kRallies = 500;
 #else
 constexpr int kRounds = 100'000;
+constexpr std::uint64_t kRallies = 5'000;
 #endif
 
 constexpr WaitPolicy kSleepAtOnce{.spin_ns = 0, .pause_ns = 0, .yield_rounds = 0, .sleep = true};
@@ -118,8 +120,8 @@ TEST(SignalTest, ThreadsPlayPingPongUnderEveryPolicy) {
       WaitPolicy{.spin_ns = 0, .pause_ns = 0, .yield_rounds = 0, .sleep = false}};
   for (const WaitPolicy& policy : policies) {
     Court court;
-    std::jthread other([&] { play(court, false, 5'000, policy); });
-    play(court, true, 5'000, policy);
+    std::jthread other([&] { play(court, false, kRallies, policy); });
+    play(court, true, kRallies, policy);
   }
 }
 
@@ -132,10 +134,10 @@ TEST(SignalTest, ProcessesPlayPingPong) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    play(court, false, 5'000, WaitPolicy::for_ranks(2));
+    play(court, false, kRallies, WaitPolicy::for_ranks(2));
     ::_exit(testing::Test::HasFailure() ? 1 : 0);
   }
-  play(court, true, 5'000, WaitPolicy::for_ranks(2));
+  play(court, true, kRallies, WaitPolicy::for_ranks(2));
   int status = -1;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
