@@ -85,6 +85,7 @@ struct DaemonConfig {
 
   // Ours.
   std::string state_dir;               ///< IMEX_X_STATE_DIR; empty: see run_directory()
+  std::string hosts_file = "/etc/hosts";  ///< IMEX_X_HOSTS_FILE
   bool channel0 = false;               ///< IMEX_X_CHANNEL0
   std::uint32_t channel0_mode = 0600;  ///< IMEX_X_CHANNEL0_MODE, octal
   std::string fabric_file;           ///< IMEX_X_FABRIC_FILE; empty: simulated GPUs in one partition

@@ -1,0 +1,138 @@
+#include "control_service.hpp"
+
+#include <sys/stat.h>
+
+#include <fmt/format.h>
+#include <imex/control/v1/control.grpc.pb.h>
+
+#include "grpc_server.hpp"
+
+namespace imex::domain {
+
+namespace {
+
+namespace pb = imex::control::v1;
+
+constexpr int kMessageBytesMax = 256 << 10;
+constexpr std::chrono::milliseconds kStopGrace{200};
+constexpr std::size_t kWorkloadMax = 128;
+constexpr int kGpusMax = 256;
+
+Result<void> check_workload(const std::string& workload) {
+  const auto printable = [](unsigned char c) { return c > 0x20 && c < 0x7f; };
+  if (!workload.empty() && workload.size() <= kWorkloadMax &&
+      std::ranges::all_of(workload, printable)) {
+    return {};
+  }
+  return fail(Errc::kInvalidArgument,
+              fmt::format("a workload's name has 1 to {} printable characters without blanks",
+                          kWorkloadMax));
+}
+
+Result<GrantAsked> read_grant(const pb::GrantRequest& request) {
+  IMEX_CHECK_OK(check_workload(request.workload()));
+  if (request.gpu_uids_size() > kGpusMax || request.gpu_indexes_size() > kGpusMax) {
+    return fail(Errc::kInvalidArgument, fmt::format("a grant names at most {} GPUs", kGpusMax));
+  }
+  GrantAsked asked{request.workload(),
+                   {request.gpu_uids().begin(), request.gpu_uids().end()},
+                   {request.gpu_indexes().begin(), request.gpu_indexes().end()},
+                   {}};
+  if (request.has_uid()) asked.uid = request.uid();
+  return asked;
+}
+
+}  // namespace
+
+struct ControlService::Impl final : pb::Control::CallbackService {
+  Impl(net::EventLoop& on, ControlSource& from) : loop(on), source(from) {}
+
+  grpc::ServerUnaryReactor* Grant(grpc::CallbackServerContext* context,
+                                  const pb::GrantRequest* request, pb::GrantReply* reply) override {
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    auto asked = read_grant(*request);
+    if (!asked) {
+      reactor->Finish(grpc_status(asked.error()));
+      return reactor;
+    }
+    loop.post([this, reactor, reply, asked = std::move(*asked)] {
+      source.grant(asked, [reactor, reply](const Result<GrantGiven>& given) {
+        if (!given) return reactor->Finish(grpc_status(given.error()));
+        reply->set_channel(given->grant.channel);
+        reply->set_path(given->path);
+        reactor->Finish(grpc::Status::OK);
+      });
+    });
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* Release(grpc::CallbackServerContext* context,
+                                    const pb::ReleaseRequest* request,
+                                    pb::ReleaseReply* reply) override {
+    static_cast<void>(reply);
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    if (const auto checked = check_workload(request->workload()); !checked) {
+      reactor->Finish(grpc_status(checked.error()));
+      return reactor;
+    }
+    loop.post([this, reactor, workload = request->workload()] {
+      const auto released = source.release(workload);
+      reactor->Finish(released ? grpc::Status::OK : grpc_status(released.error()));
+    });
+    return reactor;
+  }
+
+  grpc::ServerUnaryReactor* List(grpc::CallbackServerContext* context,
+                                 const pb::ListRequest* request, pb::ListReply* reply) override {
+    static_cast<void>(request);
+    grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+    loop.post([this, reactor, reply] {
+      for (const GrantGiven& given : source.grants()) {
+        pb::Grant& row = *reply->add_grants();
+        row.set_workload(given.grant.workload);
+        row.set_channel(given.grant.channel);
+        row.set_path(given.path);
+        row.set_uid(given.grant.uid);
+        for (const std::uint64_t uid : given.grant.gpu_uids) row.add_gpu_uids(uid);
+      }
+      reactor->Finish(grpc::Status::OK);
+    });
+    return reactor;
+  }
+
+  net::EventLoop& loop;
+  ControlSource& source;
+  std::unique_ptr<grpc::Server> server;
+};
+
+ControlService::ControlService(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+ControlService::~ControlService() {
+  if (impl_->server) stop();
+}
+
+Result<std::unique_ptr<ControlService>> ControlService::start(net::EventLoop& loop,
+                                                              const std::string& path,
+                                                              ControlSource& source) {
+  auto impl = std::make_unique<Impl>(loop, source);
+  grpc::ServerBuilder builder;
+  set_server_defaults(builder, kMessageBytesMax);
+  int bound = 0;
+  builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials(), &bound);
+  builder.RegisterService(impl.get());
+  // gRPC makes the file inside this call, on this thread: nobody else can open it in any moment.
+  const mode_t former = ::umask(0177);
+  impl->server = builder.BuildAndStart();
+  ::umask(former);
+  if (!impl->server || bound == 0) {
+    return fail(Errc::kFailedPrecondition,
+                fmt::format("control service: cannot listen on {}", path));
+  }
+  return std::unique_ptr<ControlService>(new ControlService(std::move(impl)));
+}
+
+void ControlService::stop() {
+  shut_down(impl_->loop, *impl_->server, kStopGrace);
+  impl_->server.reset();
+}
+
+}  // namespace imex::domain
