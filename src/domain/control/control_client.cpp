@@ -1,66 +1,14 @@
 #include "domain/control_client.hpp"
 
-#include <fcntl.h>
-
-#include <filesystem>
-#include <system_error>
-
 #include <fmt/format.h>
-#include <grpcpp/grpcpp.h>
 #include <imex/control/v1/control.grpc.pb.h>
 
-#include "os/fd.hpp"
+#include "local_service.hpp"
 
 namespace imex::domain {
 namespace {
 
 namespace pb = imex::control::v1;
-
-/// sun_path holds 108 bytes with the final zero.
-constexpr std::size_t kSocketPathMax = 107;
-
-Errc errc_of(grpc::StatusCode code) noexcept {
-  switch (code) {
-    case grpc::StatusCode::INVALID_ARGUMENT:
-      return Errc::kInvalidArgument;
-    case grpc::StatusCode::NOT_FOUND:
-      return Errc::kNotFound;
-    case grpc::StatusCode::ALREADY_EXISTS:
-      return Errc::kAlreadyExists;
-    case grpc::StatusCode::PERMISSION_DENIED:
-    case grpc::StatusCode::UNAUTHENTICATED:
-      return Errc::kPermissionDenied;
-    case grpc::StatusCode::RESOURCE_EXHAUSTED:
-      return Errc::kResourceExhausted;
-    case grpc::StatusCode::FAILED_PRECONDITION:
-      return Errc::kFailedPrecondition;
-    case grpc::StatusCode::ABORTED:
-    case grpc::StatusCode::CANCELLED:
-      return Errc::kAborted;
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
-      return Errc::kDeadlineExceeded;
-    case grpc::StatusCode::UNAVAILABLE:
-      return Errc::kUnavailable;
-    case grpc::StatusCode::UNIMPLEMENTED:
-      return Errc::kVersionMismatch;
-    case grpc::StatusCode::DATA_LOSS:
-      return Errc::kDataLoss;
-    default:
-      return Errc::kInternal;
-  }
-}
-
-/// What a failed call means to a person. gRPC gives the text of a refused connection only in words.
-Error error_of(const grpc::Status& status, const std::string& what, const std::string& path) {
-  Error error{errc_of(status.error_code()), fmt::format("{}: {}", what, status.error_message())};
-  if (status.error_message().find("ermission denied") != std::string::npos) {
-    error.code = Errc::kPermissionDenied;
-    error.hint = fmt::format("{} is for root and the daemon's user: run this as one of them", path);
-  } else if (error.code == Errc::kUnavailable) {
-    error.hint = "see whether imexd runs and what it says: imex domain show";
-  }
-  return error;
-}
 
 ChannelGrant from_proto(const pb::Grant& grant) {
   return {grant.workload(),
@@ -73,22 +21,13 @@ ChannelGrant from_proto(const pb::Grant& grant) {
 }  // namespace
 
 struct ControlClient::Impl {
-  std::string path;
-  std::chrono::milliseconds timeout;
-  os::UniqueFd directory;  // keeps /proc/self/fd/N of a long path valid
+  LocalService service;
   std::unique_ptr<pb::Control::Stub> stub;
 
-  /// Calls one method under the deadline and turns its status into a Result.
   template <class Request, class Reply>
-  Result<Reply> call(grpc::Status (pb::Control::Stub::*method)(grpc::ClientContext*, const Request&,
-                                                               Reply*),
+  Result<Reply> call(LocalService::Method<pb::Control::Stub, Request, Reply> method,
                      const Request& request, const std::string& what) {
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + timeout);
-    Reply reply;
-    const grpc::Status status = (stub.get()->*method)(&context, request, &reply);
-    if (!status.ok()) return fail(error_of(status, what, path));
-    return reply;
+    return service.call(*stub, method, request, what);
   }
 };
 
@@ -99,28 +38,9 @@ ControlClient::~ControlClient() = default;
 
 Result<ControlClient> ControlClient::connect(const std::string& socket_path,
                                              std::chrono::milliseconds timeout) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  if (!fs::exists(socket_path, error)) {
-    return fail(Errc::kNotFound, fmt::format("no control socket {}", socket_path),
-                "start imexd, or name its state directory with --state-dir");
-  }
-  auto impl = std::make_unique<Impl>();
-  impl->path = socket_path;
-  impl->timeout = timeout;
-  std::string target = fs::absolute(socket_path, error).string();
-  if (target.size() > kSocketPathMax) {
-    const fs::path whole(target);
-    impl->directory =
-        os::UniqueFd(::open(whole.parent_path().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!impl->directory) {
-      return fail(system_error(errno, fmt::format("open {}", whole.parent_path().string())));
-    }
-    target = fmt::format("/proc/self/fd/{}/{}", impl->directory.get(), whole.filename().string());
-  }
-  impl->stub = pb::Control::NewStub(
-      grpc::CreateChannel("unix:" + target, grpc::InsecureChannelCredentials()));
-  return ControlClient(std::move(impl));
+  IMEX_TRY(auto service, LocalService::open(socket_path, timeout));
+  auto stub = pb::Control::NewStub(service.channel());
+  return ControlClient(std::make_unique<Impl>(Impl{std::move(service), std::move(stub)}));
 }
 
 Result<ChannelGrant> ControlClient::grant(const GrantRequestOptions& options) {

@@ -1,0 +1,56 @@
+/// The commands of `imex`, one function each. Every one prints its result and returns an Error or
+/// nothing; main() turns that into text and exit status.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "locate.hpp"
+#include "output.hpp"
+
+namespace imex::cli {
+
+/// Options that every command has.
+struct Global {
+  Format format = Format::kTable;
+  std::string state_dir;
+  bool quiet = false;
+  std::chrono::milliseconds timeout{5'000};
+};
+
+struct ConfigShowOptions {
+  std::string file;               ///< empty: built-in defaults
+  std::string program = "imexd";  ///< or "nvidia-imex": whose defaults apply
+  bool changed_only = false;
+};
+/// Every value of the daemon's configuration and where it came from.
+[[nodiscard]] Result<void> config_show(const Global& global, const ConfigShowOptions& options);
+
+/// Members of the domain as the local daemon sees them.
+[[nodiscard]] Result<void> domain_show(const Global& global);
+
+/// Channels of this node with what uses them.
+[[nodiscard]] Result<void> channel_list(const Global& global);
+struct ChannelGrantOptions {
+  std::string workload;
+  std::vector<std::uint32_t> gpu_indexes;
+  std::vector<std::uint64_t> gpu_uids;
+  std::optional<std::uint32_t> uid;
+};
+[[nodiscard]] Result<void> channel_grant(const Global& global, const ChannelGrantOptions& options);
+[[nodiscard]] Result<void> channel_release(const Global& global, const std::string& workload);
+
+struct BenchMemoryOptions {
+  std::string channel;            ///< empty: private daemons in a temporary directory
+  std::string daemon;             ///< path of imexd; empty: beside this program
+  std::vector<std::string> only;  ///< names of measurements; empty: all
+  double scale = 1.0;             ///< of all sample counts
+  std::chrono::seconds idle{10};  ///< how long an idle daemon is watched
+};
+[[nodiscard]] Result<void> bench_memory(const Global& global, const BenchMemoryOptions& options);
+
+}  // namespace imex::cli

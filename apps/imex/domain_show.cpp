@@ -1,0 +1,98 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/units.hpp"
+#include "commands.hpp"
+#include "domain/status_client.hpp"
+
+namespace imex::cli {
+namespace {
+
+/// Ages in whole seconds once they are above one: "12 s", "340 ms".
+std::string age(std::chrono::milliseconds since) {
+  if (since >= std::chrono::seconds(1))
+    return format_duration(std::chrono::floor<std::chrono::seconds>(since));
+  return format_duration(since);
+}
+
+Json to_json(const domain::NodeStatus& status, const domain::NodePeer& peer) {
+  return {{"node", peer.node},
+          {"host", peer.host},
+          {"address", peer.address},
+          {"local", peer.node == status.node},
+          {"connection", domain::pair_word(peer.state)},
+          {"status", domain::status_word(peer.status)},
+          {"version", peer.version},
+          {"instance", peer.instance.is_nil() ? "" : peer.instance.to_string()},
+          {"since_ms", peer.since.count()},
+          {"last_error", peer.last_error}};
+}
+
+}  // namespace
+
+Result<void> domain_show(const Global& global) {
+  IMEX_TRY(const DaemonPaths paths, locate_daemon(locate_options(global.state_dir)));
+  IMEX_TRY(const auto status, domain::ask_status(paths.command_socket(), global.timeout));
+
+  Table table({"NODE", "HOST", "ADDRESS", "CONNECTION", "STATUS", "FOR", "VERSION", "LAST ERROR"});
+  std::vector<Json> nodes;
+  for (const auto& peer : status.peers) {
+    const bool own = peer.node == status.node;
+    table.add({fmt::format("{}{}", peer.node, own ? "*" : ""), peer.host,
+               peer.address.empty() ? "(unassigned)" : peer.address,
+               std::string(domain::pair_word(peer.state)),
+               std::string(domain::status_word(peer.status)), age(peer.since), peer.version,
+               peer.last_error});
+    nodes.push_back(to_json(status, peer));
+  }
+  if (global.format == Format::kJsonLines)
+    return print(render_list(global.format, "nodes", nodes, table));
+  if (global.format == Format::kJson) {
+    return print(Json{
+        {"state", status.domain_state()},
+        {"status", domain::status_word(status.status)},
+        {"node", status.node},
+        {"domain_id", status.domain_id.to_string()},
+        {"instance", status.instance.to_string()},
+        {"version", status.version},
+        {"list_epoch", status.list_epoch},
+        {"run_directory", paths.run_directory},
+        {"last_error", status.last_error},
+        {"nodes",
+         nodes}}.dump(2, ' ', false, Json::error_handler_t::replace));
+  }
+  std::string text = fmt::format("domain {} is {} as node {} sees it ({})\n\n{}",
+                                 status.domain_id.to_string(), status.domain_state(), status.node,
+                                 domain::status_word(status.status), table.render());
+  if (!status.last_error.empty()) text += fmt::format("\nlast error: {}\n", status.last_error);
+  return print(text);
+}
+
+Result<void> channel_list(const Global& global) {
+  IMEX_TRY(const DaemonPaths paths, locate_daemon(locate_options(global.state_dir)));
+  IMEX_TRY(const auto channels, domain::ask_channels(paths.command_socket(), global.timeout));
+  Table table({"CHANNEL", "WORKLOAD", "UID", "GPU UIDS", "SESSIONS", "EXPORTS", "IMPORTS",
+               "EXPORTED", "REFUSED", "PATH"});
+  std::vector<Json> rows;
+  for (const auto& use : channels) {
+    table.add({fmt::format("{}", use.channel), use.workload,
+               use.uid == UINT32_MAX ? "any" : fmt::format("{}", use.uid),
+               use.gpu_uids.empty() ? "all" : fmt::format("{}", fmt::join(use.gpu_uids, ",")),
+               fmt::format("{}", use.sessions), fmt::format("{}", use.exports),
+               fmt::format("{}", use.imports), format_size(use.export_bytes),
+               fmt::format("{}", use.refused), use.path});
+    rows.push_back({{"channel", use.channel},
+                    {"workload", use.workload},
+                    {"path", use.path},
+                    {"uid", use.uid},
+                    {"gpu_uids", use.gpu_uids},
+                    {"sessions", use.sessions},
+                    {"exports", use.exports},
+                    {"imports", use.imports},
+                    {"export_bytes", use.export_bytes},
+                    {"refused", use.refused}});
+  }
+  return print(render_list(global.format, "channels", rows, table));
+}
+
+}  // namespace imex::cli

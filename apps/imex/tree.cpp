@@ -1,0 +1,226 @@
+#include "tree.hpp"
+
+#include <fmt/format.h>
+
+#include "base/time.hpp"
+#include "base/units.hpp"
+#include "base/version.hpp"
+#include "completion.hpp"
+
+namespace imex::cli {
+namespace {
+
+/// Longest time a command may be told to wait for a daemon.
+constexpr std::chrono::hours kTimeoutMax{1};
+
+Result<Format> parse_format(const std::string& name) {
+  if (name == "table") return Format::kTable;
+  if (name == "json") return Format::kJson;
+  if (name == "jsonl") return Format::kJsonLines;
+  return fail(Errc::kInvalidArgument, fmt::format("unknown format '{}'", name),
+              "--format takes table, json or jsonl");
+}
+
+/// Before parsing succeeded: the errors of the parser itself are to come in the asked format, too.
+Format format_of_arguments(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    std::string_view word = argv[i];
+    if (word == "--") break;
+    if (word == "--format" && i + 1 < argc)
+      word = argv[i + 1];
+    else if (word.starts_with("--format="))
+      word.remove_prefix(9);
+    else
+      continue;
+    return parse_format(std::string(word)).value_or(Format::kTable);
+  }
+  return Format::kTable;
+}
+
+}  // namespace
+
+CommandTree::CommandTree()
+    : app_(
+          "Share GPU memory across processes and machines: ask and steer the daemons of this "
+          "machine.",
+          "imex") {
+  app_.require_subcommand(1);
+  app_.fallthrough();  // global options may stand behind the command
+  app_.set_version_flag("--version", version_line(),
+                        "print version, git description, build type, backends");
+  app_.get_formatter()->column_width(34);
+  app_.footer(
+      "Example: imex domain show --format json\n'imex COMMAND --help' has options and examples.");
+  add_globals();
+  add_domain();
+  add_channel();
+  add_config();
+  add_bench();
+  add_completion();
+}
+
+CommandTree::~CommandTree() = default;
+
+CLI::App* CommandTree::leaf(CLI::App* parent, const std::string& name, const std::string& help,
+                            const std::string& examples, Action action) {
+  CLI::App* command = parent->add_subcommand(name, help);
+  command->fallthrough();
+  command->footer(examples);
+  command->callback([this, action = std::move(action)] { action_ = action; });
+  return command;
+}
+
+void CommandTree::add_globals() {
+  app_.add_option("--format", format_, "shape of results on standard output")
+      ->check(CLI::IsMember({"table", "json", "jsonl"}))
+      ->capture_default_str();
+  app_.add_option(
+          "--state-dir", global_.state_dir,
+          "of the daemon to ask; default: $IMEX_STATE_DIR, else the only daemon of this machine")
+      ->type_name("DIR");
+  app_.add_option("--timeout", timeout_, "longest wait for a daemon's answer")
+      ->type_name("DURATION")
+      ->capture_default_str();
+  app_.add_flag("--quiet,-q", global_.quiet, "no progress and no remarks on standard error");
+}
+
+void CommandTree::add_domain() {
+  CLI::App* domain = app_.add_subcommand("domain", "the domain that the local daemon belongs to");
+  domain->require_subcommand(1);
+  domain->fallthrough();
+  domain->footer("Example: imex domain show");
+  leaf(domain, "show", "members of the domain: address, connection, status, version",
+       "Examples:\n  imex domain show\n  imex --state-dir /var/lib/imex/n0 domain show --format "
+       "json | jq .state",
+       [this] { return domain_show(global_); });
+}
+
+void CommandTree::add_channel() {
+  CLI::App* channel =
+      app_.add_subcommand("channel", "channels of this node: who may share memory with whom");
+  channel->require_subcommand(1);
+  channel->fallthrough();
+  channel->footer("Example: imex channel grant job-7 --gpus 0,1");
+  leaf(channel, "list", "open channels and what uses them",
+       "Examples:\n  imex channel list\n  imex channel list --format jsonl",
+       [this] { return channel_list(global_); });
+
+  CLI::App* grant = leaf(channel, "grant", "give a workload a channel on this node",
+                         "Examples:\n  imex channel grant job-7 --gpus 0,1 --uid 1000\n"
+                         "  imex channel grant job-7 --format json | jq -r .path",
+                         [this]() -> Result<void> {
+                           if (!grant_uid_.empty()) {
+                             IMEX_TRY(const auto uid, parse_integer(grant_uid_, 0, UINT32_MAX - 1));
+                             grant_.uid = static_cast<std::uint32_t>(uid);
+                           }
+                           return channel_grant(global_, grant_);
+                         });
+  grant->add_option("workload", grant_.workload, "name, the same on every node of the domain")
+      ->required();
+  grant->add_option("--gpus", grant_.gpu_indexes, "indexes of the GPUs it may claim; default: all")
+      ->delimiter(',')
+      ->type_name("N,...");
+  grant->add_option("--gpu-uids", grant_.gpu_uids, "the same by unique id")
+      ->delimiter(',')
+      ->type_name("ID,...");
+  grant->add_option("--uid", grant_uid_, "user that may open the channel; default: yourself")
+      ->type_name("UID");
+
+  CLI::App* release =
+      leaf(channel, "release", "end a workload's sessions and take its channel back",
+           "Example: imex channel release job-7",
+           [this] { return channel_release(global_, workload_); });
+  release->add_option("workload", workload_, "name that it was granted under")->required();
+}
+
+void CommandTree::add_config() {
+  CLI::App* config = app_.add_subcommand("config", "configuration of the daemons");
+  config->require_subcommand(1);
+  config->fallthrough();
+  config->footer("Example: imex config show");
+  CLI::App* show = leaf(config, "show", "every value and where it came from",
+                        "Examples:\n  imex config show --config /etc/nvidia-imex/config.cfg\n"
+                        "  imex config show --program nvidia-imex --changed",
+                        [this] { return config_show(global_, config_); });
+  show->add_option("--config,-c", config_.file, "KEY=VALUE file; default: built-in defaults")
+      ->type_name("FILE");
+  show->add_option("--program", config_.program, "whose defaults apply")
+      ->check(CLI::IsMember({"imexd", "nvidia-imex"}))
+      ->capture_default_str();
+  show->add_flag("--changed", config_.changed_only, "only values that differ from the default");
+}
+
+void CommandTree::add_bench() {
+  CLI::App* bench =
+      app_.add_subcommand("bench", "measure on this machine, against limits of the same run");
+  bench->require_subcommand(1);
+  bench->fallthrough();
+  bench->footer("Example: imex bench memory");
+  CLI::App* memory = leaf(
+      bench, "memory", "export, import, map; signals; loss of a peer; the daemon itself",
+      "Examples:\n  imex bench memory\n  imex bench memory --only share,signal --format jsonl\n"
+      "  imex bench memory --channel /run/imex/10.0.0.11/channels/channel0 --only share",
+      [this]() -> Result<void> {
+        IMEX_TRY(const auto idle, parse_duration(idle_));
+        bench_.idle = std::chrono::duration_cast<std::chrono::seconds>(idle);
+        return bench_memory(global_, bench_);
+      });
+  memory
+      ->add_option("--channel", bench_.channel,
+                   "measure through this channel; default: private daemons")
+      ->type_name("PATH");
+  memory
+      ->add_option("--daemon", bench_.daemon,
+                   "imexd to start; default: the one beside this program")
+      ->type_name("FILE");
+  memory->add_option("--only", bench_.only, "these measurements; default: all")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"share", "signal", "loss", "start", "idle", "load"}));
+  memory->add_option("--scale", bench_.scale, "multiplies the number of samples")
+      ->check(CLI::Range(0.01, 100.0))
+      ->capture_default_str();
+  memory->add_option("--idle", idle_, "how long idle daemons are watched")
+      ->type_name("DURATION")
+      ->capture_default_str();
+}
+
+void CommandTree::add_completion() {
+  CLI::App* completion =
+      leaf(&app_, "completion", "print a completion script for a shell",
+           "Examples:\n  source <(imex completion bash)\n"
+           "  imex completion zsh > ~/.zfunc/_imex\n  imex completion fish | source",
+           [this]() -> Result<void> {
+             IMEX_TRY(const Shell shell, parse_shell(shell_));
+             return print(completion_script(app_, shell));
+           });
+  completion->add_option("shell", shell_, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+}
+
+int CommandTree::run(int argc, const char* const* argv) {
+  try {
+    app_.parse(argc, argv);
+  } catch (const CLI::Success& request) {  // --help, --version
+    return app_.exit(request) == 0 ? kExitOk : kExitFailed;
+  } catch (const CLI::ParseError& error) {
+    Error wrong{Errc::kInvalidArgument, error.what(),
+                "see imex --help, or --help behind the command"};
+    return report(wrong, format_of_arguments(argc, argv));
+  }
+  const auto format = parse_format(format_);
+  if (!format) return report(format.error(), Format::kTable);
+  global_.format = *format;
+  const auto timeout = parse_duration(timeout_);
+  if (!timeout || *timeout <= Nanos::zero() || *timeout > kTimeoutMax) {
+    return report(
+        {Errc::kInvalidArgument, fmt::format("--timeout '{}' is no time up to 1h", timeout_),
+         "for example 250ms, 5s, 2m"},
+        global_.format);
+  }
+  global_.timeout = std::chrono::ceil<std::chrono::milliseconds>(*timeout);
+  if (const auto done = action_(); !done) return report(done.error(), global_.format);
+  return kExitOk;
+}
+
+}  // namespace imex::cli

@@ -1,0 +1,48 @@
+/// The tree of commands: what `imex` parses with, completes from and documents itself by.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include <CLI/CLI.hpp>
+
+#include "commands.hpp"
+
+namespace imex::cli {
+
+/// Owns the parser and the values that it fills. Neither copied nor moved: the parser points into
+/// it.
+class CommandTree {
+ public:
+  CommandTree();
+  CommandTree(const CommandTree&) = delete;
+  CommandTree& operator=(const CommandTree&) = delete;
+  ~CommandTree();
+
+  [[nodiscard]] CLI::App& app() noexcept { return app_; }
+  /// Parses and runs. Returns the exit status.
+  int run(int argc, const char* const* argv);
+
+ private:
+  using Action = std::function<Result<void>()>;
+  /// A command that does something: its help ends with the examples, its action runs after parsing.
+  CLI::App* leaf(CLI::App* parent, const std::string& name, const std::string& help,
+                 const std::string& examples, Action action);
+  void add_globals();
+  void add_domain();
+  void add_channel();
+  void add_config();
+  void add_bench();
+  void add_completion();
+
+  CLI::App app_;
+  Action action_;
+  Global global_;
+  std::string format_ = "table", timeout_ = "5s", shell_, workload_, idle_ = "10s";
+  ChannelGrantOptions grant_;
+  std::string grant_uid_;
+  ConfigShowOptions config_;
+  BenchMemoryOptions bench_;
+};
+
+}  // namespace imex::cli
