@@ -81,8 +81,10 @@ Result<void> Broker::State::export_memory(SessionId session_id, ConnectionId id,
   if (export_id != 0) IMEX_CHECK_OK(check_again(session, m));
   IMEX_CHECK_OK(check_export(session, m, former_bytes, anew));
   if (export_id == 0) {
-    if (m.generation != 1 || m.revoking != 0) {
-      return fail(Errc::kInvalidArgument, "a new export starts with generation 1");
+    // Not always generation 1: the allocation may have moved for another export of it.
+    if (m.generation == 0 || m.generation == UINT32_MAX || m.revoking != 0) {
+      return fail(Errc::kInvalidArgument, fmt::format("a new export of generation {}, revoking {}",
+                                                      m.generation, m.revoking));
     }
     const fabric::Gpu* own = gpu(session.who.gpu_uid);
     if (own == nullptr || !own->attached) {

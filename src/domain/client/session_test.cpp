@@ -399,6 +399,27 @@ TEST(SessionTest, ARevokedImportIsTakenAwayAndComesBackUnderTheNextGeneration) {
   EXPECT_EQ(again.data()[0], std::byte{0x12});
 }
 
+TEST(SessionTest, AnAllocationThatMovedIsExportedAnewUnderItsGeneration) {
+  TestDaemon daemon;
+  Session exporter = open_session(daemon, 0), importer = open_session(daemon, 1);
+  Allocation memory = allocate();
+  Export first = export_from(exporter, memory), second = export_from(exporter, memory);
+  Import imported = import_to(importer, first.handle());
+  Import other = import_to(importer, second.handle());
+  daemon.move_gpu(1, 2);
+  for (int i = 0; i != 2; ++i) ASSERT_TRUE(await_event(exporter, Kind::kExportQuiescent));
+  daemon.move_gpu(1, 1);
+  ASSERT_TRUE(exporter.re_export(first));
+  ASSERT_TRUE(exporter.re_export(second));  // the pages have moved already
+  EXPECT_EQ(second.generation(), 2U);
+  Export third = export_from(exporter, memory);
+  EXPECT_EQ(third.generation(), 2U);
+  memory.data()[0] = std::byte{8};
+  for (const Export* each : {&first, &second, &third}) {
+    EXPECT_EQ(import_to(importer, each->handle()).data()[0], std::byte{8});
+  }
+}
+
 TEST(SessionTest, ARevocationWaitsForTheOperationThatRuns) {
   TestDaemon daemon;
   Session exporter = open_session(daemon, 0), importer = open_session(daemon, 1);
