@@ -13,8 +13,9 @@
 
 namespace imex::domain {
 
-/// A whole query, however many daemons are silent (imex-service section 11.3).
-inline constexpr std::chrono::milliseconds kQueryTimeout = std::chrono::seconds(5);
+/// A whole query, however many daemons are silent: below the 5 s of imex-service section 11.3 with
+/// the start of the program on a busy machine.
+inline constexpr std::chrono::milliseconds kQueryTimeout = std::chrono::seconds(4);
 
 /// Where the daemon of this configuration can be asked, best first: its sockets, its addresses,
 /// and, when none is configured, every address of this machine.
