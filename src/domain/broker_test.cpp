@@ -293,13 +293,25 @@ TEST_F(BrokerTest, BadExportsAreRefusedAndTheirDescriptorsReleased) {
   EXPECT_EQ(node.reply().code, Errc::kInvalidArgument);
   node.frame(client.connection, ExportRequest{0, 1, 0, 63, 4096, 0}, 2);
   EXPECT_EQ(node.reply().code, Errc::kInvalidArgument);
-  node.frame(client.connection, ExportRequest{0, 7, 0, kNoScope, 4096, 0}, 2);
+  for (const std::uint32_t generation : {0U, UINT32_MAX}) {
+    node.frame(client.connection, ExportRequest{0, generation, 0, kNoScope, 4096, 0}, 2);
+    EXPECT_EQ(node.reply().code, Errc::kInvalidArgument);
+  }
+  node.frame(client.connection, ExportRequest{0, 1, 0, kNoScope, 4096, 1}, 2);
   EXPECT_EQ(node.reply().code, Errc::kInvalidArgument);
   node.frame(client.connection, ExportRequest{0, 1, 0, kNoScope, 4096, 0}, 1);
   EXPECT_EQ(node.reply().code, Errc::kInvalidArgument);
   node.frame(client.connection, ExportRequest{4711, 1, 0, kNoScope, 4096, 0}, 2);
   EXPECT_EQ(node.reply().code, Errc::kPermissionDenied);
   EXPECT_EQ(node.held(), before);
+}
+
+TEST_F(BrokerTest, NewExportOfAnAllocationThatMovedKeepsItsGeneration) {
+  const Client client = node.open();
+  node.frame(client.connection, ExportRequest{0, 7, 0, kNoScope, 4096, 0}, 2);
+  EXPECT_EQ(node.reply().code, Errc::kOk);
+  EXPECT_EQ(node.reply().generation, 7U);
+  EXPECT_EQ(node.import(client, node.reply().handle).generation, 7U);
 }
 
 TEST_F(BrokerTest, UsageReturnsToZeroAfterUnimportUnexportAndClose) {
