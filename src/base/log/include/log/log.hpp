@@ -43,12 +43,7 @@ class Field {
   Field(std::string_view key, bool value) : key_(key), value_(value) {}
   template <std::integral T>
     requires(!std::same_as<T, bool>)
-  Field(std::string_view key, T value) : key_(key) {
-    if constexpr (std::signed_integral<T>)
-      value_ = static_cast<std::int64_t>(value);
-    else
-      value_ = static_cast<std::uint64_t>(value);
-  }
+  Field(std::string_view key, T value) : key_(key), value_(widen(value)) {}
   Field(std::string_view key, double value) : key_(key), value_(value) {}
   Field(std::string_view key, std::string value) : key_(key), value_(std::move(value)) {}
   Field(std::string_view key, std::string_view value) : key_(key), value_(std::string(value)) {}
@@ -59,6 +54,14 @@ class Field {
   [[nodiscard]] const Value& value() const noexcept { return value_; }
 
  private:
+  template <std::integral T>
+  static auto widen(T value) noexcept {
+    if constexpr (std::signed_integral<T>)
+      return static_cast<std::int64_t>(value);
+    else
+      return static_cast<std::uint64_t>(value);
+  }
+
   std::string_view key_;
   Value value_;
 };
