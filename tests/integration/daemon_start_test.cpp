@@ -1,0 +1,152 @@
+// How the daemon starts and ends: READY, exit codes, what is left behind.
+
+#include <sys/stat.h>
+
+#include <csignal>
+#include <fstream>
+
+#include <gmock/gmock.h>
+
+#include "cluster.hpp"
+
+namespace imex::test {
+namespace {
+
+using domain::DaemonStatus;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::HasSubstr;
+
+TEST(DaemonStart, OneNodeIsReadyAndShowsItsSockets) {
+  Cluster cluster(1);
+  cluster.start();
+  const auto status = cluster[0].status();
+  ASSERT_TRUE(status) << status.error().to_string();
+  EXPECT_EQ(status->status, DaemonStatus::kReady);
+  EXPECT_EQ(status->node, 0);
+  struct stat facts{};
+  const std::string run = cluster[0].run_directory();
+  ASSERT_EQ(::stat((run + "/control.sock").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0777U, 0600U);
+  ASSERT_EQ(::stat((run + "/link.sock").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0777U, 0600U);
+  ASSERT_EQ(::stat((run + "/persist.dat").c_str(), &facts), 0);
+  EXPECT_EQ(facts.st_mode & 0777U, 0600U);
+  ASSERT_EQ(::stat(cluster[0].channel_path(0).c_str(), &facts), 0);
+  EXPECT_EQ(cluster[0].stop(), 0);
+  EXPECT_NE(::stat((run + "/control.sock").c_str(), &facts), 0);
+  EXPECT_NE(::stat(cluster[0].channel_path(0).c_str(), &facts), 0);
+}
+
+TEST(DaemonStart, LogsTheLinesThatOperatorsLookFor) {
+  Cluster cluster(1);
+  cluster.start();
+  const std::string log = cluster[0].log();
+  EXPECT_THAT(log, HasSubstr("IMEX Log initializing at: "));
+  EXPECT_THAT(log, HasSubstr("is running with the following configuration options:"));
+  EXPECT_THAT(log, HasSubstr("Logging level = 4"));
+  EXPECT_THAT(log, HasSubstr("IMEX library communication bind port = "));
+  EXPECT_THAT(log, HasSubstr("Identified this node as ID 0, using bind IP of '"));
+  EXPECT_THAT(log, HasSubstr("Creating gRPC channels to all peers (nPeers = "));
+  EXPECT_THAT(log, HasSubstr("GPU event successfully subscribed"));
+  EXPECT_THAT(log, HasSubstr("Attaching to GPU "));
+}
+
+/// Starts what must not start and returns its exit status.
+std::optional<int> outcome(TestDaemon& daemon) {
+  daemon.spawn();
+  EXPECT_FALSE(daemon.wait_ready());
+  return daemon.wait_exit();
+}
+
+TEST(DaemonStart, PortInUseIsExit69AndNamesTheHolder) {
+  Cluster cluster(2);
+  cluster[0].spawn();
+  ASSERT_TRUE(cluster[0].wait_ready()) << cluster[0].log();
+  cluster[1].keys["BIND_INTERFACE_IP"] = cluster.address(0);
+  cluster[1].keys["IMEX_CMD_PORT"] = std::to_string(free_port(cluster.address(1)));
+  EXPECT_EQ(outcome(cluster[1]), 69);
+  EXPECT_THAT(cluster[1].log(), HasSubstr("process " + std::to_string(cluster[0].pid())));
+}
+
+TEST(DaemonStart, AnotherDaemonInTheRunDirectoryIsExit72) {
+  Cluster cluster(2);
+  cluster[0].spawn();
+  ASSERT_TRUE(cluster[0].wait_ready()) << cluster[0].log();
+  cluster[1].keys["IMEX_X_STATE_DIR"] = cluster[0].keys["IMEX_X_STATE_DIR"];
+  EXPECT_EQ(outcome(cluster[1]), 72);
+}
+
+TEST(DaemonStart, BadConfigurationIsExit65) {
+  Cluster cluster(1);
+  cluster[0].keys["SERVER_PORT"] = "many";
+  EXPECT_EQ(outcome(cluster[0]), 65);
+}
+
+TEST(DaemonStart, WrongUseIsExit64) {
+  Cluster cluster(1);
+  cluster[0].arguments = {"--no-such-option"};
+  EXPECT_EQ(outcome(cluster[0]), 64);
+}
+
+TEST(DaemonStart, BadNodeListIsExit66) {
+  Cluster cluster(1);
+  cluster.directory().write("nodes.cfg", "not a host name!\n");
+  EXPECT_EQ(outcome(cluster[0]), 66);
+  cluster.directory().write("nodes.cfg", "# nobody\n");
+  EXPECT_EQ(outcome(cluster[0]), 66);
+}
+
+TEST(DaemonStart, NoInterfaceOfTheListIsExit71) {
+  Cluster cluster(1);
+  cluster[0].keys["BIND_INTERFACE_IP"] = "";
+  EXPECT_EQ(outcome(cluster[0]), 71);  // 127.88.x.1 can be bound, but no interface carries it
+  EXPECT_THAT(cluster[0].log(), HasSubstr("No matching network interface found for any IP"));
+}
+
+TEST(DaemonStart, TheAddressOfUnassignedSlotsIsNeverTheOwnOne) {
+  Cluster cluster(1);
+  cluster[0].keys["BIND_INTERFACE_IP"] = "";
+  cluster.write_list({"127.0.0.2"});
+  EXPECT_EQ(outcome(cluster[0]), 71);
+}
+
+TEST(DaemonStart, KerberosIsExit74NeverUnprotected) {
+  Cluster cluster(1);
+  cluster[0].keys["IMEX_ENABLE_AUTH_ENCRYPTION"] = "1";
+  cluster[0].keys["IMEX_AUTH_ENCRYPTION_MODE"] = "GSS_AUTH_ENCRYPT";
+  EXPECT_EQ(outcome(cluster[0]), 74);
+}
+
+TEST(DaemonStart, NvidiaImexGoesIntoTheBackgroundOnceReady) {
+  Cluster cluster(1);
+  cluster[0].program = "nvidia-imex";
+  cluster[0].keys["DAEMONIZE"] = "1";
+  cluster[0].arguments = {"-nogpu"};
+  cluster[0].spawn();
+  EXPECT_EQ(cluster[0].wait_exit(), 0);  // the parent: only after READY
+  const auto status = cluster[0].status();
+  ASSERT_TRUE(status) << status.error().to_string();
+  EXPECT_EQ(status->status, DaemonStatus::kReady);
+  EXPECT_EQ(status->version, "NO_GPU");
+  // The child's pid stands in its lock file.
+  std::ifstream lock(cluster[0].run_directory() + "/lock");
+  std::int32_t pid = 0;
+  ASSERT_TRUE(lock >> pid);
+  auto pidfd = os::open_pidfd(pid);
+  ASSERT_TRUE(pidfd);
+  ASSERT_TRUE(os::signal_pidfd(pidfd->get(), SIGTERM));
+  EXPECT_TRUE(cluster[0].wait_log("stopped"));
+}
+
+TEST(DaemonStart, AFailedStartInTheBackgroundIsTheParentsExitStatus) {
+  Cluster cluster(1);
+  cluster[0].program = "nvidia-imex";
+  cluster[0].keys["DAEMONIZE"] = "1";
+  cluster.directory().write("nodes.cfg", "# nobody\n");
+  cluster[0].spawn();
+  EXPECT_EQ(cluster[0].wait_exit(), 66);
+}
+
+}  // namespace
+}  // namespace imex::test
