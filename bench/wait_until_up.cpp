@@ -4,7 +4,7 @@
 
 #include "bench/daemons.hpp"
 #include "bench/worker.hpp"
-#include "domain/status_client.hpp"
+#include "domain/command_client.hpp"
 #include "os/socket.hpp"
 
 namespace imex::bench {
@@ -14,9 +14,19 @@ namespace {
 /// costs.
 constexpr std::chrono::milliseconds kBetweenLooks{2};
 
+/// READY, and connected to `count` READY nodes, itself included.
 bool is_up(const std::string& socket, std::uint32_t count) {
-  const auto status = domain::ask_status(socket, std::chrono::seconds(1));
-  return status && status->domain_state() == "UP" && status->peers.size() == count;
+  domain::CommandEndpoint endpoint;
+  endpoint.socket = socket;
+  auto client = domain::CommandClient::connect(endpoint);
+  if (!client) return false;
+  const auto report = client->status(std::chrono::seconds(1));
+  return report && report->status == domain::DaemonStatus::kReady &&
+         report->peers.size() == count &&
+         std::ranges::all_of(report->peers, [&](const domain::PeerReport& peer) {
+           return peer.node == report->node || (peer.state == domain::PairState::kConnected &&
+                                                peer.status == domain::DaemonStatus::kReady);
+         });
 }
 
 Result<void> watch(Line& line, std::vector<std::string> sockets, std::uint32_t count,

@@ -98,15 +98,20 @@ void add_to_table(Table& table, const bench::Row& row) {
 
 Result<void> bench_memory(const Global& global, const BenchMemoryOptions& options) {
   bench::MemoryOptions measured{
-      .imexd = {}, .channel = options.channel, .scale = options.scale, .idle = options.idle};
-  IMEX_TRY(measured.imexd, daemon_program(options.daemon));
-
+      .imexd = {}, .channels = options.channels, .scale = options.scale, .idle = options.idle};
   std::vector<bench::Measurement> chosen;
-  std::ranges::copy_if(bench::memory_measurements(), std::back_inserter(chosen),
-                       [&](const auto& each) {
-                         return options.only.empty() ||
-                                std::ranges::find(options.only, each.name) != options.only.end();
-                       });
+  bool starts_daemons = false;
+  for (const auto& each : bench::memory_measurements()) {
+    if (!options.only.empty() && std::ranges::find(options.only, each.name) == options.only.end())
+      continue;
+    chosen.push_back(each);
+    starts_daemons =
+        starts_daemons || (each.needs_daemon && (each.name != "share" || options.channels.empty()));
+  }
+  if (starts_daemons) {
+    IMEX_TRY(measured.imexd, daemon_program(options.daemon));
+  }
+
   Table table({"OPERATION", "PLACEMENT", "SIZE", "MEDIAN_US", "MAD_US", "P99_US", "MAX_US", "N",
                "TIMES_LIMIT", "MARK"});
   std::vector<Json> json;

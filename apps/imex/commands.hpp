@@ -45,11 +45,11 @@ struct ChannelGrantOptions {
 [[nodiscard]] Result<void> channel_release(const Global& global, const std::string& workload);
 
 struct BenchMemoryOptions {
-  std::string channel;            ///< empty: private daemons in a temporary directory
-  std::string daemon;             ///< path of imexd; empty: beside this program
-  std::vector<std::string> only;  ///< names of measurements; empty: all
-  double scale = 1.0;             ///< of all sample counts
-  std::chrono::seconds idle{10};  ///< how long an idle daemon is watched
+  std::vector<std::string> channels;  ///< of one or two daemons; empty: private daemons
+  std::string daemon;                 ///< path of imexd; empty: beside this program
+  std::vector<std::string> only;      ///< names of measurements; empty: all
+  double scale = 1.0;                 ///< of all sample counts
+  std::chrono::seconds idle{10};      ///< how long an idle daemon is watched
 };
 [[nodiscard]] Result<void> bench_memory(const Global& global, const BenchMemoryOptions& options);
 

@@ -1,9 +1,11 @@
+#include <algorithm>
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "base/units.hpp"
 #include "commands.hpp"
-#include "domain/status_client.hpp"
+#include "domain/command_client.hpp"
 
 namespace imex::cli {
 namespace {
@@ -15,7 +17,32 @@ std::string age(std::chrono::milliseconds since) {
   return format_duration(since);
 }
 
-Json to_json(const domain::NodeStatus& status, const domain::NodePeer& peer) {
+Result<domain::CommandClient> connect(const DaemonPaths& paths) {
+  domain::CommandEndpoint endpoint;
+  endpoint.socket = paths.command_socket();
+  auto client = domain::CommandClient::connect(endpoint);
+  if (!client && client.error().hint.empty()) {
+    Error error = std::move(client).error();
+    error.hint = "start imexd, or name its state directory with --state-dir";
+    return fail(std::move(error));
+  }
+  return client;
+}
+
+/// The domain as one daemon sees it, from its own row of the matrix; `nvidia-imex-ctl -N` asks all.
+std::string_view state_of(const domain::StatusReport& report) {
+  if (report.status != domain::DaemonStatus::kReady) {
+    return domain::domain_state_word(domain::DomainState::kDown);
+  }
+  const bool all = std::ranges::all_of(report.peers, [&](const domain::PeerReport& peer) {
+    if (peer.node == report.node || (peer.address.empty() && report.assigned_only)) return true;
+    return peer.state == domain::PairState::kConnected &&
+           peer.status == domain::DaemonStatus::kReady;
+  });
+  return domain::domain_state_word(all ? domain::DomainState::kUp : domain::DomainState::kDegraded);
+}
+
+Json to_json(const domain::StatusReport& status, const domain::PeerReport& peer) {
   return {{"node", peer.node},
           {"host", peer.host},
           {"address", peer.address},
@@ -32,7 +59,8 @@ Json to_json(const domain::NodeStatus& status, const domain::NodePeer& peer) {
 
 Result<void> domain_show(const Global& global) {
   IMEX_TRY(const DaemonPaths paths, locate_daemon(locate_options(global.state_dir)));
-  IMEX_TRY(const auto status, domain::ask_status(paths.command_socket(), global.timeout));
+  IMEX_TRY(auto client, connect(paths));
+  IMEX_TRY(const auto status, client.status(global.timeout));
 
   Table table({"NODE", "HOST", "ADDRESS", "CONNECTION", "STATUS", "FOR", "VERSION", "LAST ERROR"});
   std::vector<Json> nodes;
@@ -49,7 +77,7 @@ Result<void> domain_show(const Global& global) {
     return print(render_list(global.format, "nodes", nodes, table));
   if (global.format == Format::kJson) {
     return print(Json{
-        {"state", status.domain_state()},
+        {"state", state_of(status)},
         {"status", domain::status_word(status.status)},
         {"node", status.node},
         {"domain_id", status.domain_id.to_string()},
@@ -62,7 +90,7 @@ Result<void> domain_show(const Global& global) {
          nodes}}.dump(2, ' ', false, Json::error_handler_t::replace));
   }
   std::string text = fmt::format("domain {} is {} as node {} sees it ({})\n\n{}",
-                                 status.domain_id.to_string(), status.domain_state(), status.node,
+                                 status.domain_id.to_string(), state_of(status), status.node,
                                  domain::status_word(status.status), table.render());
   if (!status.last_error.empty()) text += fmt::format("\nlast error: {}\n", status.last_error);
   return print(text);
@@ -70,11 +98,12 @@ Result<void> domain_show(const Global& global) {
 
 Result<void> channel_list(const Global& global) {
   IMEX_TRY(const DaemonPaths paths, locate_daemon(locate_options(global.state_dir)));
-  IMEX_TRY(const auto channels, domain::ask_channels(paths.command_socket(), global.timeout));
+  IMEX_TRY(auto client, connect(paths));
+  IMEX_TRY(const auto health, client.health(global.timeout));
   Table table({"CHANNEL", "WORKLOAD", "UID", "GPU UIDS", "SESSIONS", "EXPORTS", "IMPORTS",
                "EXPORTED", "REFUSED", "PATH"});
   std::vector<Json> rows;
-  for (const auto& use : channels) {
+  for (const auto& use : health.channels) {
     table.add({fmt::format("{}", use.channel), use.workload,
                use.uid == UINT32_MAX ? "any" : fmt::format("{}", use.uid),
                use.gpu_uids.empty() ? "all" : fmt::format("{}", fmt::join(use.gpu_uids, ",")),

@@ -166,8 +166,11 @@ void CommandTree::add_bench() {
         return bench_memory(global_, bench_);
       });
   memory
-      ->add_option("--channel", bench_.channel,
-                   "measure through this channel; default: private daemons")
+      ->add_option(
+          "--channel", bench_.channels,
+          "measure 'share' through this channel, or two of two daemons; default: private daemons")
+      ->delimiter(',')
+      ->expected(1, 2)
       ->type_name("PATH");
   memory
       ->add_option("--daemon", bench_.daemon,

@@ -132,19 +132,19 @@ Result<std::vector<Row>> measure_share(const MemoryOptions& options) {
   static_cast<void>(receiver);
 
   std::vector<Daemons> daemons;
-  std::vector<Contender> contenders;
-  if (options.channel.empty()) {
+  std::vector<std::string> channels = options.channels;
+  if (channels.empty()) {
     IMEX_TRY(auto pair, Daemons::prepare(options.imexd, 2));
     daemons.push_back(std::move(pair));
     IMEX_CHECK_OK(daemons.front().start_all());
-    const std::string near = daemons.front().channel(0), far = daemons.front().channel(1);
-    IMEX_TRY(auto one, contender(near, near, "one daemon"));
-    contenders.push_back(std::move(one));
-    IMEX_TRY(auto two, contender(near, far, "two daemons"));
+    channels = {daemons.front().channel(0), daemons.front().channel(1)};
+  }
+  std::vector<Contender> contenders;
+  IMEX_TRY(auto one, contender(channels.front(), channels.front(), "one daemon"));
+  contenders.push_back(std::move(one));
+  if (channels.size() > 1) {
+    IMEX_TRY(auto two, contender(channels[0], channels[1], "two daemons"));
     contenders.push_back(std::move(two));
-  } else {
-    IMEX_TRY(auto one, contender(options.channel, options.channel, "one daemon"));
-    contenders.push_back(std::move(one));
   }
 
   Contender floor{std::move(sender), "floor"};

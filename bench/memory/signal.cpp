@@ -102,6 +102,8 @@ Result<void> play(Line& line, Board& board, bool first, std::size_t rounds) {
   return {};
 }
 
+static_assert(sizeof(Board) <= 4096);  // one page, whatever its size
+
 }  // namespace
 
 Result<std::vector<Row>> measure_signal(const MemoryOptions& options) {
@@ -111,7 +113,7 @@ Result<std::vector<Row>> measure_signal(const MemoryOptions& options) {
                 "widen the affinity mask or the container's quota");
   }
   const std::size_t rounds = options.scaled(kRounds);
-  IMEX_TRY(const auto memory, os::make_memfd("signal", sizeof(Board)));
+  IMEX_TRY(const auto memory, os::make_memfd("signal", os::page_bytes()));
   IMEX_TRY(const auto mapping, os::Mapping::map(memory.get(), os::page_bytes()));
   Board& board = *new (mapping.data()) Board();  // shared with both workers through fork
   IMEX_TRY(auto second,

@@ -16,9 +16,10 @@
 namespace imex::bench {
 
 struct MemoryOptions {
-  std::string imexd;    ///< program to start
-  std::string channel;  ///< measure "share" through this channel instead of private daemons
-  double scale = 1.0;   ///< of all sample counts
+  std::string imexd;  ///< program to start
+  /// Measure "share" through these channels, of one daemon or of two; empty: private daemons.
+  std::vector<std::string> channels;
+  double scale = 1.0;  ///< of all sample counts
   std::chrono::seconds idle{10};
 
   [[nodiscard]] std::size_t scaled(std::size_t count) const noexcept {
@@ -45,6 +46,7 @@ struct MemoryOptions {
 struct Measurement {
   std::string_view name;
   std::string_view title;
+  bool needs_daemon;
   Result<std::vector<Row>> (*run)(const MemoryOptions&);
 };
 /// In the order in which they run; names are those of `--only`.
