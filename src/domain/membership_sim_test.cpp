@@ -97,9 +97,11 @@ class Cluster {
     at(10ms, [this] { inspect(); });
     const Time end = now_ + kChaos + kConvergence;
     while (!queue_.empty() && queue_.begin()->first <= end && !::testing::Test::HasFailure()) {
-      auto node = queue_.extract(queue_.begin());
-      now_ = node.key();
-      node.mapped()();
+      const auto first = queue_.begin();
+      now_ = first->first;
+      const auto action = std::move(first->second);
+      queue_.erase(first);
+      action();
     }
     if (!::testing::Test::HasFailure()) check_whole();
   }
