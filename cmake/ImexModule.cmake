@@ -123,6 +123,7 @@ endfunction()
 #   unit_tests, sim_tests, integration_tests, e2e_tests, fuzz_tests   executables of that label
 #   rooms                                                             the libraries of all rooms
 #   format                                                            clang-format in place
+#   docs                                                              docs/reference from the programs
 function(imex_aggregate_targets)
   foreach(label unit sim integration e2e fuzz)
     get_property(targets GLOBAL PROPERTY IMEX_TESTS_${label})
@@ -132,4 +133,6 @@ function(imex_aggregate_targets)
   add_custom_target(rooms DEPENDS ${rooms})
   add_custom_target(format COMMAND ${PROJECT_SOURCE_DIR}/scripts/format
                     WORKING_DIRECTORY ${PROJECT_SOURCE_DIR} COMMENT "clang-format" VERBATIM)
+  add_custom_target(docs COMMAND ${PROJECT_SOURCE_DIR}/scripts/docs $<TARGET_FILE:imex>
+                    DEPENDS imex COMMENT "Writing docs/reference from the programs" VERBATIM)
 endfunction()

@@ -10,6 +10,9 @@
 namespace imex::cli {
 namespace {
 
+/// Channel 0 may belong to whoever can open it.
+constexpr std::uint32_t kAnyUser = UINT32_MAX;
+
 /// Ages in whole seconds once they are above one: "12 s", "340 ms".
 std::string age(std::chrono::milliseconds since) {
   if (since >= std::chrono::seconds(1))
@@ -105,7 +108,7 @@ Result<void> channel_list(const Global& global) {
   std::vector<Json> rows;
   for (const auto& use : health.channels) {
     table.add({fmt::format("{}", use.channel), use.workload,
-               use.uid == UINT32_MAX ? "any" : fmt::format("{}", use.uid),
+               use.uid == kAnyUser ? "any" : fmt::format("{}", use.uid),
                use.gpu_uids.empty() ? "all" : fmt::format("{}", fmt::join(use.gpu_uids, ",")),
                fmt::format("{}", use.sessions), fmt::format("{}", use.exports),
                fmt::format("{}", use.imports), format_size(use.export_bytes),
@@ -113,7 +116,7 @@ Result<void> channel_list(const Global& global) {
     rows.push_back({{"channel", use.channel},
                     {"workload", use.workload},
                     {"path", use.path},
-                    {"uid", use.uid},
+                    {"uid", use.uid == kAnyUser ? Json() : Json(use.uid)},
                     {"gpu_uids", use.gpu_uids},
                     {"sessions", use.sessions},
                     {"exports", use.exports},

@@ -1,6 +1,7 @@
 #include "tree.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/time.hpp"
 #include "base/units.hpp"
@@ -201,6 +202,22 @@ void CommandTree::add_completion() {
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
 }
 
+/// CLI11 says only that a command is missing, also when a word stands there that it does not know.
+void CommandTree::explain_missing(Error& error) const {
+  const CLI::App* app = &app_;
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  std::vector<std::string> names;
+  for (const CLI::App* sub : app->get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(sub->get_name());
+  }
+  if (names.empty()) return;  // an argument is missing, not a command
+  const auto unknown = app_.remaining(true);
+  error.message = unknown.empty()
+                      ? fmt::format("{}: which command?", app->get_name())
+                      : fmt::format("{}: no command '{}'", app->get_name(), unknown.front());
+  error.hint = fmt::format("commands are {}", fmt::join(names, ", "));
+}
+
 int CommandTree::run(int argc, const char* const* argv) {
   try {
     app_.parse(argc, argv);
@@ -209,6 +226,7 @@ int CommandTree::run(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     Error wrong{Errc::kInvalidArgument, error.what(),
                 "see imex --help, or --help behind the command"};
+    if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) explain_missing(wrong);
     return report(wrong, format_of_arguments(argc, argv));
   }
   const auto format = parse_format(format_);

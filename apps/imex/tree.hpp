@@ -28,6 +28,7 @@ class CommandTree {
   /// A command that does something: its help ends with the examples, its action runs after parsing.
   CLI::App* leaf(CLI::App* parent, const std::string& name, const std::string& help,
                  const std::string& examples, Action action);
+  void explain_missing(Error& error) const;
   void add_globals();
   void add_domain();
   void add_channel();

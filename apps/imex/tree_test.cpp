@@ -56,6 +56,14 @@ TEST(CommandTreeTest, UnknownOptionIsWrongUseAndSaysWhich) {
   EXPECT_EQ(outcome.out, "");
 }
 
+TEST(CommandTreeTest, UnknownCommandIsNamedWithTheKnownOnes) {
+  EXPECT_THAT(run({"chanel"}).err,
+              HasSubstr("no command 'chanel' (invalid_argument); commands are domain, channel"));
+  EXPECT_THAT(run({"channel", "grnat"}).err, HasSubstr("commands are list, grant, release"));
+  EXPECT_THAT(run({}).err, HasSubstr("imex: which command?"));
+  EXPECT_EQ(run({"channel"}).status, 2);
+}
+
 TEST(CommandTreeTest, WrongValueNamesTheAcceptedOnes) {
   const Outcome outcome = run({"--format", "xml", "domain", "show"});
   EXPECT_EQ(outcome.status, 2);

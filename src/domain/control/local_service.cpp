@@ -75,7 +75,7 @@ Error LocalService::error_of(const grpc::Status& status, const std::string& what
     error.code = Errc::kPermissionDenied;
     error.hint =
         fmt::format("{} is for root and the daemon's user: run this as one of them", path_);
-  } else if (error.code == Errc::kUnavailable) {
+  } else if (status.error_message().find("failed to connect") != std::string::npos) {
     error.hint = "see whether imexd runs, and what its log says";
   }
   return error;

@@ -1,6 +1,6 @@
 /// Everything a node daemon is told: the KEY=VALUE file of nvidia-imex and our IMEX_X_ keys.
 /// One table (config.cpp) has name, type, default, range and help of every key; parsing,
-/// `imex config show` and docs/guide/configuration.md come from it.
+/// `imex config show` and docs/reference/configuration.md come from it.
 #pragma once
 
 #include <chrono>
