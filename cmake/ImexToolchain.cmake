@@ -13,7 +13,7 @@ target_compile_options(imex_warnings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wold-style-cast -Wnon-virtual-dtor>
   $<$<CXX_COMPILER_ID:GNU>:-Wduplicated-cond -Wlogical-op -Wnull-dereference>
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<COMPILE_LANGUAGE:CXX>>:-Wmissing-declarations>
-  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
+  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety;-Werror=thread-safety>
   $<$<BOOL:${IMEX_WERROR}>:-Werror>)
 
 # mold links in a fraction of the time of ld; the sanitizer runtimes link with it as well.

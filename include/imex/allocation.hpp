@@ -3,10 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <imex/export.h>
-#include <imex/result.hpp>
 #include <memory>
 #include <span>
+
+#include <imex/export.h>
+#include <imex/result.hpp>
 
 namespace imex {
 
@@ -27,9 +28,9 @@ struct AllocationOptions {
   bool prefault = true;  ///< touch every page now, on this thread's NUMA node
 };
 
-/// Owns zeroed shared memory (host backend: a sealed memfd, mapped). Movable. The memory stays alive
-/// while any importer holds it, also after this object and its process are gone.
-/// Thread-safe to read; the bytes themselves follow the rules of whoever shares them.
+/// Owns zeroed shared memory (host backend: a sealed memfd, mapped). Movable. The memory stays
+/// alive while any importer holds it, also after this object and its process are gone. Thread-safe
+/// to read; the bytes themselves follow the rules of whoever shares them.
 class IMEX_API Allocation {
  public:
   /// `size_bytes` (> 0) is rounded up to whole pages; size() gives what was asked for.

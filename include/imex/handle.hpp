@@ -4,10 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <imex/export.h>
-#include <imex/result.hpp>
 #include <string>
 #include <string_view>
+
+#include <imex/export.h>
+#include <imex/result.hpp>
 
 namespace imex {
 

@@ -8,34 +8,35 @@
 #pragma once
 
 #include <cstdint>
-#include <imex/export.h>
 #include <string>
 #include <string_view>
-#include <tl/expected.hpp>
 #include <utility>
+
+#include <imex/export.h>
+#include <tl/expected.hpp>
 
 namespace imex {
 
-/// One list of error codes for the product. The numbers travel on sockets and in the C API: they are
-/// never changed and never reused.
+/// One list of error codes for the product. The numbers travel on sockets and in the C API: they
+/// are never changed and never reused.
 enum class Errc : std::uint16_t {
-  kOk = 0,                   ///< only inside messages that carry a status; never in an Error
-  kInvalidArgument = 1,      ///< wrong whatever the state of the system; mend the call
-  kNotFound = 2,             ///< no such object: never there, or ended
-  kAlreadyExists = 3,        ///< the name or number is taken
-  kPermissionDenied = 4,     ///< known caller, but not allowed; also every forged or foreign handle
-  kResourceExhausted = 5,    ///< a limit, a quota, descriptors, disk: free something and retry
-  kFailedPrecondition = 6,   ///< the system is in the wrong state; retrying alone does not help
-  kAborted = 7,              ///< the user (or a peer's user) aborted the operation
-  kDeadlineExceeded = 8,     ///< the deadline passed first; the operation may still take effect
-  kUnavailable = 9,          ///< the other side cannot be reached now; retrying later may help
-  kPeerLost = 10,            ///< a process or node that took part is gone; Error::rank names it
-  kRevoked = 11,             ///< the fabric withdrew the memory: a GPU left the partition
-  kStale = 12,               ///< handle of an earlier generation or of an ended daemon instance
-  kDataLoss = 13,            ///< bytes are damaged: checksum, magic or length do not fit
-  kUnsupported = 14,         ///< this machine, kernel or build cannot do it
-  kVersionMismatch = 15,     ///< the two sides share no protocol version
-  kInternal = 16,            ///< a bug in Imex or a system call that cannot fail did
+  kOk = 0,                  ///< only inside messages that carry a status; never in an Error
+  kInvalidArgument = 1,     ///< wrong whatever the state of the system; mend the call
+  kNotFound = 2,            ///< no such object: never there, or ended
+  kAlreadyExists = 3,       ///< the name or number is taken
+  kPermissionDenied = 4,    ///< known caller, but not allowed; also every forged or foreign handle
+  kResourceExhausted = 5,   ///< a limit, a quota, descriptors, disk: free something and retry
+  kFailedPrecondition = 6,  ///< the system is in the wrong state; retrying alone does not help
+  kAborted = 7,             ///< the user (or a peer's user) aborted the operation
+  kDeadlineExceeded = 8,    ///< the deadline passed first; the operation may still take effect
+  kUnavailable = 9,         ///< the other side cannot be reached now; retrying later may help
+  kPeerLost = 10,           ///< a process or node that took part is gone; Error::rank names it
+  kRevoked = 11,            ///< the fabric withdrew the memory: a GPU left the partition
+  kStale = 12,              ///< handle of an earlier generation or of an ended daemon instance
+  kDataLoss = 13,           ///< bytes are damaged: checksum, magic or length do not fit
+  kUnsupported = 14,        ///< this machine, kernel or build cannot do it
+  kVersionMismatch = 15,    ///< the two sides share no protocol version
+  kInternal = 16,           ///< a bug in Imex or a system call that cannot fail did
 };
 
 /// The code in words as they stand in JSON and logs: "peer_lost". Static storage.
@@ -44,8 +45,8 @@ enum class Errc : std::uint16_t {
 /// Rank value that means "no particular rank".
 inline constexpr std::uint32_t kNoRank = 0xffff'ffffU;
 
-/// What went wrong (message: lower case, names the object and values with units), and, where a person
-/// can act on it, what to do next (hint).
+/// What went wrong (message: lower case, names the object and values with units), and, where a
+/// person can act on it, what to do next (hint).
 struct Error {
   Errc code = Errc::kInternal;
   std::string message;

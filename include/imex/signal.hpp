@@ -4,6 +4,7 @@
 #include <atomic>
 #include <bit>
 #include <cstdint>
+
 #include <imex/export.h>
 #include <imex/wait.hpp>
 
@@ -23,8 +24,8 @@ struct alignas(64) SignalCell {
 static_assert(sizeof(SignalCell) == 64 && std::atomic<std::uint64_t>::is_always_lock_free);
 static_assert(std::endian::native == std::endian::little);  // the futex word is value's low half
 
-/// The producer counts up, consumers wait for a count. Writes made before notify() are visible after
-/// the wait_until() that observes it, in whatever process. Thread-safe and process-safe.
+/// The producer counts up, consumers wait for a count. Writes made before notify() are visible
+/// after the wait_until() that observes it, in whatever process. Thread-safe and process-safe.
 /// Borrows the cell: the mapping must outlive the Signal.
 class IMEX_API Signal {
  public:

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+
 #include <imex/export.h>
 #include <imex/result.hpp>
 
@@ -16,8 +17,9 @@ inline constexpr SteadyTime kNoDeadline = SteadyTime::max();
 
 /// The word that ends waits from outside. One writer wins: the first non-zero value stays.
 /// All-zero bytes mean "go on", so fresh memory needs no initialisation.
-/// Written by the node daemon when a peer is lost or memory is revoked, and by abort() of any thread;
-/// read by every wait loop. Value: bits 0-15 Errc, bits 32-63 the rank concerned (kNoRank: none).
+/// Written by the node daemon when a peer is lost or memory is revoked, and by abort() of any
+/// thread; read by every wait loop. Value: bits 0-15 Errc, bits 32-63 the rank concerned (kNoRank:
+/// none).
 struct alignas(64) AbortCell {
   std::atomic<std::uint64_t> word;
 };
@@ -27,10 +29,11 @@ static_assert(sizeof(AbortCell) == 64 && std::atomic<std::uint64_t>::is_always_l
 /// A run-time object: choose per communicator, not per build. Trivially copyable.
 /// Cost of being wrong: a pure spin is a thousand times slower once ranks outnumber cores.
 struct WaitPolicy {
-  std::uint32_t spin_ns = 2'000;     ///< tight loads, in batches of 50; `pause` would double the latency
-  std::uint32_t pause_ns = 20'000;   ///< loads with a pause instruction between them
-  std::uint32_t yield_rounds = 50;   ///< sched_yield() between loads
-  bool sleep = true;                 ///< then sleep in the kernel (futex); false: keep yielding
+  std::uint32_t spin_ns =
+      2'000;  ///< tight loads, in batches of 50; `pause` would double the latency
+  std::uint32_t pause_ns = 20'000;  ///< loads with a pause instruction between them
+  std::uint32_t yield_rounds = 50;  ///< sched_yield() between loads
+  bool sleep = true;                ///< then sleep in the kernel (futex); false: keep yielding
 
   /// For this process: short spins when `ranks_on_host` exceeds the cores usable by it (affinity
   /// mask and cgroup quota), the defaults above otherwise. Reads /proc and /sys once per process.
@@ -38,10 +41,10 @@ struct WaitPolicy {
 };
 
 enum class WaitStatus : std::uint8_t {
-  kDone = 0,      ///< the count was reached
-  kDeadline = 1,  ///< the deadline passed first
-  kAbandoned = 2, ///< the producer abandoned the signal below the count
-  kAborted = 3,   ///< the abort word was set; WaitResult::abort says by what and whom
+  kDone = 0,       ///< the count was reached
+  kDeadline = 1,   ///< the deadline passed first
+  kAbandoned = 2,  ///< the producer abandoned the signal below the count
+  kAborted = 3,    ///< the abort word was set; WaitResult::abort says by what and whom
 };
 
 /// What a wait in a hot loop returns: three registers, no allocation.

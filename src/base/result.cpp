@@ -1,21 +1,32 @@
 #include "base/result.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
 
+#include <fmt/format.h>
+
 namespace imex {
 
 namespace {
-constexpr std::array<std::string_view, 17> kNames = {
-    "ok",          "invalid_argument",   "not_found",           "already_exists",
-    "permission_denied", "resource_exhausted", "failed_precondition", "aborted",
-    "deadline_exceeded", "unavailable",  "peer_lost",           "revoked",
-    "stale",       "data_loss",          "unsupported",         "version_mismatch",
-    "internal"};
+constexpr std::array<std::string_view, 17> kNames = {"ok",
+                                                     "invalid_argument",
+                                                     "not_found",
+                                                     "already_exists",
+                                                     "permission_denied",
+                                                     "resource_exhausted",
+                                                     "failed_precondition",
+                                                     "aborted",
+                                                     "deadline_exceeded",
+                                                     "unavailable",
+                                                     "peer_lost",
+                                                     "revoked",
+                                                     "stale",
+                                                     "data_loss",
+                                                     "unsupported",
+                                                     "version_mismatch",
+                                                     "internal"};
 static_assert(kNames.size() == static_cast<std::size_t>(Errc::kInternal) + 1);
 }  // namespace
 

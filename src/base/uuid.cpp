@@ -29,8 +29,9 @@ std::string Uuid::to_string() const {
 Result<Uuid> Uuid::parse(std::string_view text) {
   const bool dashed = text.size() == 36;
   if (!dashed && text.size() != 32) {
-    return fail(Errc::kInvalidArgument,
-                fmt::format("'{}' is no UUID: 32 hexadecimal digits, with or without dashes", text));
+    return fail(
+        Errc::kInvalidArgument,
+        fmt::format("'{}' is no UUID: 32 hexadecimal digits, with or without dashes", text));
   }
   Uuid id;
   std::size_t digits = 0;

@@ -1,4 +1,5 @@
-/// Assertions for our own mistakes; on in every build. Input from outside is checked, never asserted.
+/// Assertions for our own mistakes; on in every build. Input from outside is checked, never
+/// asserted.
 #pragma once
 
 namespace imex {
@@ -7,10 +8,10 @@ namespace imex {
 }
 
 /// Stops the process with condition, reason and place: stopping beats continuing wrongly.
-#define IMEX_ASSERT(condition, why)                                                     \
-  do {                                                                                  \
-    if (!(condition)) [[unlikely]]                                                      \
-      ::imex::assertion_failed(#condition, why, __FILE__, __LINE__);                    \
+#define IMEX_ASSERT(condition, why)                                  \
+  do {                                                               \
+    if (!(condition)) [[unlikely]]                                   \
+      ::imex::assertion_failed(#condition, why, __FILE__, __LINE__); \
   } while (false)
 
 /// The same for per-element loops: only in builds with assertions (not NDEBUG).

@@ -1,4 +1,5 @@
-/// Little-endian reading and writing of fixed layouts. Every byte format of Imex goes through these.
+/// Little-endian reading and writing of fixed layouts. Every byte format of Imex goes through
+/// these.
 #pragma once
 
 #include <array>
@@ -61,8 +62,10 @@ class ByteReader {
     return value;
   }
   void skip(std::size_t count) noexcept {
-    if (count > in_.size() - at_) ok_ = false;
-    else at_ += count;
+    if (count > in_.size() - at_)
+      ok_ = false;
+    else
+      at_ += count;
   }
   [[nodiscard]] bool ok() const noexcept { return ok_; }
   [[nodiscard]] std::size_t remaining() const noexcept { return in_.size() - at_; }

@@ -1,9 +1,10 @@
 /// The public Result plus what only our own code needs: passing errors on, and system errors.
 #pragma once
 
-#include <imex/result.hpp>
 #include <string>
 #include <string_view>
+
+#include <imex/result.hpp>
 
 namespace imex {
 
@@ -20,9 +21,9 @@ namespace imex {
 
 #define IMEX_CONCAT_INNER(a, b) a##b
 #define IMEX_CONCAT(a, b) IMEX_CONCAT_INNER(a, b)
-#define IMEX_TRY_VALUE(name, declaration, ...)                       \
-  auto name = (__VA_ARGS__);                                         \
-  if (!name) return ::imex::fail(std::move(name).error());           \
+#define IMEX_TRY_VALUE(name, declaration, ...)             \
+  auto name = (__VA_ARGS__);                               \
+  if (!name) return ::imex::fail(std::move(name).error()); \
   declaration = std::move(*name)
 
 /// IMEX_TRY(auto map, os::map(fd, size_bytes)): declares `map`, or returns the error.
@@ -30,8 +31,8 @@ namespace imex {
   IMEX_TRY_VALUE(IMEX_CONCAT(imex_try_, __LINE__), declaration, __VA_ARGS__)
 
 /// IMEX_CHECK_OK(expr): returns the error of a Result<void>.
-#define IMEX_CHECK_OK(...)                                                          \
-  do {                                                                              \
-    if (auto imex_status = (__VA_ARGS__); !imex_status)                             \
-      return ::imex::fail(std::move(imex_status).error());                          \
+#define IMEX_CHECK_OK(...)                                 \
+  do {                                                     \
+    if (auto imex_status = (__VA_ARGS__); !imex_status)    \
+      return ::imex::fail(std::move(imex_status).error()); \
   } while (false)

@@ -30,9 +30,11 @@ template <>
 struct std::hash<imex::Uuid> {
   std::size_t operator()(const imex::Uuid& id) const noexcept {
     std::uint64_t low = 0;
-    for (int i = 0; i < 8; ++i) low = low << 8 | std::to_integer<std::uint64_t>(id.bytes[static_cast<std::size_t>(i)]);
+    for (int i = 0; i < 8; ++i)
+      low = low << 8 | std::to_integer<std::uint64_t>(id.bytes[static_cast<std::size_t>(i)]);
     std::uint64_t high = 0;
-    for (int i = 8; i < 16; ++i) high = high << 8 | std::to_integer<std::uint64_t>(id.bytes[static_cast<std::size_t>(i)]);
+    for (int i = 8; i < 16; ++i)
+      high = high << 8 | std::to_integer<std::uint64_t>(id.bytes[static_cast<std::size_t>(i)]);
     return low ^ (high * 0x9e37'79b9'7f4a'7c15ULL);
   }
 };

@@ -90,7 +90,7 @@ struct ConnectionClosed {
 };
 struct ProcessExited {
   SessionId session = 0;
-};                      ///< its pidfd became readable
+};  ///< its pidfd became readable
 struct LinkConnected {  ///< after both LinkHello were checked; imports to that node may flow
   ConnectionId connection = 0;
   NodeId node = kNoNode;

@@ -84,10 +84,10 @@ struct DaemonConfig {
   [[nodiscard]] bool wants_gss() const noexcept { return auth && auth_mode.starts_with("GSS_"); }
 
   // Ours.
-  std::string state_dir;               ///< IMEX_X_STATE_DIR; empty: see run_directory()
+  std::string state_dir;                  ///< IMEX_X_STATE_DIR; empty: see run_directory()
   std::string hosts_file = "/etc/hosts";  ///< IMEX_X_HOSTS_FILE
-  bool channel0 = false;               ///< IMEX_X_CHANNEL0
-  std::uint32_t channel0_mode = 0600;  ///< IMEX_X_CHANNEL0_MODE, octal
+  bool channel0 = false;                  ///< IMEX_X_CHANNEL0
+  std::uint32_t channel0_mode = 0600;     ///< IMEX_X_CHANNEL0_MODE, octal
   std::string fabric_file;           ///< IMEX_X_FABRIC_FILE; empty: simulated GPUs in one partition
   std::uint32_t simulated_gpus = 4;  ///< IMEX_X_SIMULATED_GPUS
   std::uint32_t channel_count = 2048;  ///< IMEX_X_CHANNEL_COUNT

@@ -161,7 +161,7 @@ struct GoodbyeReceived {
   Uuid instance;
 };  ///< orderly shutdown of the peer
 struct ReconnectRequested {
-};                    ///< SIGUSR1, hosts file changed: rebuild all outgoing streams at once
+};  ///< SIGUSR1, hosts file changed: rebuild all outgoing streams at once
 struct GpusReady {};  ///< INIT_GPU is done
 struct StopRequested {};
 struct Tick {};
