@@ -16,8 +16,8 @@ namespace imex::bench {
 namespace {
 
 constexpr std::size_t kProcesses = 256, kHandles = 10'000;
-constexpr std::size_t kRounds = 20, kSamplesPerRound = 50;
-constexpr double kTimesMax = 2;
+constexpr std::size_t kLoadRounds = 20, kLoadSamplesPerRound = 50;
+constexpr double kLoadTimesMax = 2;
 /// Descriptors of the daemon: two for each export, four for each session, some of its own.
 constexpr std::size_t kDescriptorsPerHandle = 2;
 constexpr std::size_t kOtherDescriptors = 5 * kProcesses + 500;
@@ -68,9 +68,9 @@ Result<void> compare(Line& line, const std::string& empty, const std::string& lo
   IMEX_TRY(auto through_empty, Exchange::open(empty, empty));
   IMEX_TRY(auto through_loaded, Exchange::open(loaded, loaded));
   for (std::size_t round = 0; round < rounds; ++round) {
-    IMEX_TRY(const auto first, through_empty.run(kSamplesPerRound));
+    IMEX_TRY(const auto first, through_empty.run(kLoadSamplesPerRound));
     IMEX_CHECK_OK(line.send_samples(first));
-    IMEX_TRY(const auto second, through_loaded.run(kSamplesPerRound));
+    IMEX_TRY(const auto second, through_loaded.run(kLoadSamplesPerRound));
     IMEX_CHECK_OK(line.send_samples(second));
   }
   return {};
@@ -86,7 +86,7 @@ Result<std::vector<Row>> measure_load(const MemoryOptions& options) {
   const std::size_t handles = handle_count();
   IMEX_TRY(const auto holders, load(loaded.channel(0), handles));
 
-  const std::size_t rounds = options.scaled(kRounds);
+  const std::size_t rounds = options.scaled(kLoadRounds);
   const std::string near = empty.channel(0), far = loaded.channel(0);
   IMEX_TRY(auto worker,
            Worker::start([&](Line& line) { return compare(line, near, far, rounds); }, 0));
@@ -107,7 +107,7 @@ Result<std::vector<Row>> measure_load(const MemoryOptions& options) {
   row.checked = true;
   row.figures = {{"handles", static_cast<double>(handles)}};
   row.mark = Mark{"p50 within 2 times of the empty daemon", row.time.median_us / limit.median_us,
-                  kTimesMax};
+                  kLoadTimesMax};
   return std::vector<Row>{{.operation = "export_import_map",
                            .placement = "empty daemon",
                            .ranks = 2,

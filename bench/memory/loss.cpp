@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kTrials = 100;
 constexpr std::uint32_t kVictimRank = 1;
-constexpr std::chrono::seconds kWaitMax{10};
+constexpr std::chrono::seconds kLossWaitMax{10};
 constexpr double kP99MaxUs = 10'000;
 
 /// Exports a signal, touches `private_bytes` of its own, tells its handle, and waits to be killed.
@@ -45,7 +45,7 @@ Result<void> survive(Line& line, const std::string& channel) {
       IMEX_TRY(auto imported, session.import_memory(note->handle, {.rank = 0, .scope = scope}));
       Signal signal(*std::launder(reinterpret_cast<SignalCell*>(imported.data())));
       WaitOptions options;
-      options.deadline = std::chrono::steady_clock::now() + kWaitMax;
+      options.deadline = std::chrono::steady_clock::now() + kLossWaitMax;
       options.abort = scope.cell();
       IMEX_CHECK_OK(line.send({}));
       const WaitResult result = signal.wait_until(1, options);

@@ -15,8 +15,8 @@
 namespace imex::bench {
 namespace {
 
-constexpr std::size_t kRounds = 40;
-constexpr std::size_t kSamplesPerRound = 50;
+constexpr std::size_t kShareRounds = 40;
+constexpr std::size_t kShareSamplesPerRound = 50;
 constexpr double kOneDaemonTimesMax = 3;
 constexpr double kTwoDaemonsMaxUs = 250;
 
@@ -148,9 +148,9 @@ Result<std::vector<Row>> measure_share(const MemoryOptions& options) {
   }
 
   Contender floor{std::move(sender), "floor"};
-  for (std::size_t round = 0; round < options.scaled(kRounds); ++round) {
-    IMEX_CHECK_OK(floor.round(kSamplesPerRound));
-    for (auto& each : contenders) IMEX_CHECK_OK(each.round(kSamplesPerRound));
+  for (std::size_t round = 0; round < options.scaled(kShareRounds); ++round) {
+    IMEX_CHECK_OK(floor.round(kShareSamplesPerRound));
+    for (auto& each : contenders) IMEX_CHECK_OK(each.round(kShareSamplesPerRound));
   }
   const Summary limit = summarize(floor.samples);
   std::vector<Row> rows{{.operation = "descriptor_hop_and_map",

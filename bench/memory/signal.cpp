@@ -13,10 +13,10 @@
 namespace imex::bench {
 namespace {
 
-constexpr std::size_t kRounds = 40;
-constexpr std::size_t kSamplesPerRound = 2'000;
-constexpr double kTimesMax = 1.2;
-constexpr std::chrono::seconds kWaitMax{10};
+constexpr std::size_t kSignalRounds = 40;
+constexpr std::size_t kSignalSamplesPerRound = 2'000;
+constexpr double kSignalTimesMax = 1.2;
+constexpr std::chrono::seconds kSignalWaitMax{10};
 /// Loads between two looks at the clock in the bare loop: rare enough not to be measured.
 constexpr std::uint32_t kLoadsPerClock = 1U << 20U;
 
@@ -28,7 +28,7 @@ struct Board {
 };
 
 bool await_flag(const std::atomic<std::uint64_t>& flag, std::uint64_t value) {
-  const auto deadline = std::chrono::steady_clock::now() + kWaitMax;
+  const auto deadline = std::chrono::steady_clock::now() + kSignalWaitMax;
   std::uint32_t loads = 0;
   while (flag.load(std::memory_order_acquire) < value) {
     if (++loads % kLoadsPerClock == 0 && std::chrono::steady_clock::now() > deadline) return false;
@@ -58,7 +58,7 @@ class Side {
   }
   Result<Samples> signals(std::size_t count) {
     WaitOptions options;
-    options.deadline = std::chrono::steady_clock::now() + kWaitMax;
+    options.deadline = std::chrono::steady_clock::now() + kSignalWaitMax;
     return turns(
         count, [&] { out_signal_.notify(); },
         [&] { return await_signal(in_signal_, ++seen_signals_, options); });
@@ -89,12 +89,12 @@ class Side {
 /// Runs the same rounds on both sides; the first side reports times: flags, then signals, by round.
 Result<void> play(Line& line, Board& board, bool first, std::size_t rounds) {
   Side side(board, first);
-  IMEX_TRY(const auto warm_flags, side.flags(kSamplesPerRound));
-  IMEX_TRY(const auto warm_signals, side.signals(kSamplesPerRound));
+  IMEX_TRY(const auto warm_flags, side.flags(kSignalSamplesPerRound));
+  IMEX_TRY(const auto warm_signals, side.signals(kSignalSamplesPerRound));
   static_cast<void>(warm_flags), static_cast<void>(warm_signals);
   for (std::size_t round = 0; round < rounds; ++round) {
-    IMEX_TRY(const auto flags, side.flags(kSamplesPerRound));
-    IMEX_TRY(const auto signals, side.signals(kSamplesPerRound));
+    IMEX_TRY(const auto flags, side.flags(kSignalSamplesPerRound));
+    IMEX_TRY(const auto signals, side.signals(kSignalSamplesPerRound));
     if (!first) continue;
     IMEX_CHECK_OK(line.send_samples(flags));
     IMEX_CHECK_OK(line.send_samples(signals));
@@ -112,7 +112,7 @@ Result<std::vector<Row>> measure_signal(const MemoryOptions& options) {
                 "measure a signal: two processes need a core each, one is usable",
                 "widen the affinity mask or the container's quota");
   }
-  const std::size_t rounds = options.scaled(kRounds);
+  const std::size_t rounds = options.scaled(kSignalRounds);
   IMEX_TRY(const auto memory, os::make_memfd("signal", os::page_bytes()));
   IMEX_TRY(const auto mapping, os::Mapping::map(memory.get(), os::page_bytes()));
   Board& board = *new (mapping.data()) Board();  // shared with both workers through fork
@@ -136,8 +136,8 @@ Result<std::vector<Row>> measure_signal(const MemoryOptions& options) {
           .time = summarize(std::move(signals))};
   row.limit_us = limit.median_us;
   row.checked = true;
-  row.mark =
-      Mark{"p50 within 1.2 times of a bare flag", row.time.median_us / limit.median_us, kTimesMax};
+  row.mark = Mark{"p50 within 1.2 times of a bare flag", row.time.median_us / limit.median_us,
+                  kSignalTimesMax};
   return std::vector<Row>{
       {.operation = "flag_one_way", .placement = "floor", .ranks = 2, .time = limit}, row};
 }
