@@ -61,6 +61,21 @@ class Stream : public Reactor {
     }
     write_next();
   }
+  /// Reads the next message, unless the stream has ended: gRPC frees the call once it is finished
+  /// and nothing is under way, so a read may be started only before that.
+  void start_read(pb::PeerMessage* into) {
+    {
+      MutexLock lock(mutex_);
+      if (finished_) return;
+      starting_read_ = true;  // holds back the end until the read counts as under way
+    }
+    this->StartRead(into);
+    {
+      MutexLock lock(mutex_);
+      starting_read_ = false;
+    }
+    write_next();
+  }
   void on_written(bool ok) {
     {
       MutexLock lock(mutex_);
@@ -76,7 +91,7 @@ class Stream : public Reactor {
     const pb::PeerMessage* next = nullptr;
     {
       MutexLock lock(mutex_);
-      if (writing_ || finished_ || (waiting_.empty() && !ending_)) return;
+      if (writing_ || starting_read_ || finished_ || (waiting_.empty() && !ending_)) return;
       if (waiting_.empty()) {
         finished_ = true;
       } else {
@@ -98,6 +113,7 @@ class Stream : public Reactor {
   std::deque<pb::PeerMessage> waiting_ IMEX_GUARDED_BY(mutex_);
   pb::PeerMessage current_ IMEX_GUARDED_BY(mutex_);  ///< gRPC reads it until OnWriteDone
   bool writing_ IMEX_GUARDED_BY(mutex_) = false;
+  bool starting_read_ IMEX_GUARDED_BY(mutex_) = false;
   bool ending_ IMEX_GUARDED_BY(mutex_) = false;
   bool finished_ IMEX_GUARDED_BY(mutex_) = false;
 };
@@ -183,7 +199,7 @@ class Inbound final : public Stream<grpc::ServerBidiReactor<pb::PeerMessage, pb:
   }
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   /// On the loop, once the last message was taken.
-  void read_next() { StartRead(&incoming_); }
+  void read_next() { start_read(&incoming_); }
   void close() { close_after_writing(); }
 
  private:
@@ -374,7 +390,7 @@ class Outbound final : public Stream<grpc::ClientBidiReactor<pb::PeerMessage, pb
     return stream;
   }
   [[nodiscard]] std::uint64_t attempt() const noexcept { return attempt_; }
-  void read_next() { StartRead(&incoming_); }
+  void read_next() { start_read(&incoming_); }
   void close() {
     quiet_ = true;
     close_after_writing();
