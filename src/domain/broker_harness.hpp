@@ -10,28 +10,12 @@
 
 #include "domain/broker.hpp"
 #include "seal.hpp"
+#include "seeded_random.hpp"
 
 namespace imex::domain {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-class SeededRandom : public Random {
- public:
-  explicit SeededRandom(std::uint64_t seed) : state_(seed) {}
-  void fill(std::span<std::byte> out) override {
-    for (std::byte& b : out) {  // splitmix64, one byte a step
-      state_ += 0x9e37'79b9'7f4a'7c15ULL;
-      std::uint64_t z = state_;
-      z = (z ^ (z >> 30)) * 0xbf58'476d'1ce4'e5b9ULL;
-      z = (z ^ (z >> 27)) * 0x94d0'49bb'1331'11ebULL;
-      b = static_cast<std::byte>(z >> 56);
-    }
-  }
-
- private:
-  std::uint64_t state_;
-};
 
 inline Uuid uuid_of(std::uint8_t tag) {
   Uuid id;

@@ -39,7 +39,8 @@ struct Proposal {
   Time deadline = kNever;
 };
 
-struct Grant {
+/// A grant on this node that waits for the allocator.
+struct WaitingGrant {
   std::string workload;
   Time deadline = kNever;
 };
@@ -53,8 +54,8 @@ struct ChannelRegistry::State {
       granted;  ///< held here for good; others with this node as holder are in agreement
   std::set<NodeId> ready;
   std::size_t assigned_count = 1;
-  std::map<std::uint64_t, Grant> grants;      ///< by the request of GrantWanted
-  std::map<std::string, Proposal> proposals;  ///< by workload; this node allocates
+  std::map<std::uint64_t, WaitingGrant> grants;  ///< by the request of GrantWanted
+  std::map<std::string, Proposal> proposals;     ///< by workload; this node allocates
   std::uint64_t next_proposal = 1;
   std::uint64_t conflict_count = 0;
   Time now;
@@ -143,7 +144,7 @@ struct ChannelRegistry::State {
       return done(Errc::kResourceExhausted, 0,
                   fmt::format("{} grants wait already", grants.size()));
     }
-    grants.emplace(e.request, Grant{e.workload, now + 2 * config.request_timeout});
+    grants.emplace(e.request, WaitingGrant{e.workload, now + 2 * config.request_timeout});
     if (!asked) ask(e.request, e.workload);
   }
 

@@ -1,26 +1,15 @@
-/// What membership tests share: a seeded random source, identities, and picking effects by type.
+/// What membership tests share: identities, and picking effects by type.
 #pragma once
 
 #include <algorithm>
 #include <optional>
-#include <random>
 #include <string>
 #include <vector>
 
 #include "domain/membership.hpp"
+#include "seeded_random.hpp"
 
 namespace imex::domain::testing_kit {
-
-class SeededRandom final : public Random {
- public:
-  explicit SeededRandom(std::uint64_t seed) : engine_(seed) {}
-  void fill(std::span<std::byte> out) override {
-    for (std::byte& b : out) b = static_cast<std::byte>(engine_() >> 56U);
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
 
 /// A Uuid that is easy to tell from others: 0, ..., 0, number.
 inline Uuid id_of(std::uint64_t number) {

@@ -18,16 +18,17 @@ namespace {
 
 constexpr std::size_t kHugePageBytes = std::size_t{2} << 20U;  // what os::HugePages::kPool gives
 constexpr std::size_t kAlignmentMax = std::size_t{1} << 30U;
-constexpr std::size_t kSizeMax = std::size_t{1} << 47U;  // the whole user address space of x86-64
+constexpr std::size_t kAllocationBytesMax = std::size_t{1}
+                                            << 47U;  // the whole user address space of x86-64
 
 std::size_t round_up(std::size_t value, std::size_t unit) noexcept {
   return (value + unit - 1) / unit * unit;
 }
 
 Result<void> check_request(std::size_t size_bytes, const AllocationOptions& options) {
-  if (size_bytes == 0 || size_bytes > kSizeMax) {
+  if (size_bytes == 0 || size_bytes > kAllocationBytesMax) {
     return fail(Errc::kInvalidArgument,
-                fmt::format("allocate {} bytes: 1 to {} wanted", size_bytes, kSizeMax));
+                fmt::format("allocate {} bytes: 1 to {} wanted", size_bytes, kAllocationBytesMax));
   }
   if (!std::has_single_bit(options.alignment) || options.alignment > kAlignmentMax) {
     return fail(Errc::kInvalidArgument,

@@ -7,6 +7,7 @@
 
 #include "memory/signal_protocol.hpp"
 #include "model/checker.hpp"
+#include "model/expectations.hpp"
 
 namespace imex::memory::model {
 namespace {
@@ -82,19 +83,6 @@ Report abort_against_wait(WaitPolicy policy, Mutations mutations = {}) {
     m.require(m.read(s.cause) == 3, "cause not visible after the abort");
   });
   return checker.run();
-}
-
-void expect_proven(const Report& report) {
-  EXPECT_TRUE(report.complete);
-  EXPECT_FALSE(report.counterexample) << *report.counterexample;
-  EXPECT_GT(report.states, 10U);
-}
-
-/// The mutation is found out, by the failure named.
-void expect_caught(const Report& report, const std::string& by) {
-  ASSERT_TRUE(report.counterexample) << "a weakened protocol passed " << report.states << " states";
-  EXPECT_NE(report.counterexample->find(by), std::string::npos) << *report.counterexample;
-  std::cout << "[ caught   ] " << *report.counterexample;
 }
 
 Mutations weaken(Site site, std::memory_order order) { return {.orders = {{site, order}}}; }

@@ -8,6 +8,7 @@
 #include "memory/slot_protocol.hpp"
 #include "memory/wait_protocol.hpp"
 #include "model/checker.hpp"
+#include "model/expectations.hpp"
 
 namespace imex::memory::model {
 namespace {
@@ -155,19 +156,6 @@ Report word_exchange(Clear clear, std::uint32_t slots, std::uint64_t epochs,
     });
   }
   return checker.run();
-}
-
-void expect_proven(const Report& report) {
-  EXPECT_TRUE(report.complete);
-  EXPECT_FALSE(report.counterexample) << *report.counterexample;
-  EXPECT_GT(report.states, 20U);
-  std::cout << "[ proven   ] " << report.states << " states\n";
-}
-
-void expect_caught(const Report& report, const std::string& by) {
-  ASSERT_TRUE(report.counterexample) << "a wrong scheme passed " << report.states << " states";
-  EXPECT_NE(report.counterexample->find(by), std::string::npos) << *report.counterexample;
-  std::cout << "[ caught   ] " << *report.counterexample;
 }
 
 Mutations weaken(Site site) { return {.orders = {{site, std::memory_order_relaxed}}}; }
