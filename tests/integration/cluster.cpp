@@ -219,7 +219,7 @@ bool TestDaemon::wait_log(const std::string& text, milliseconds timeout) const {
 // ---- all of them ----
 
 Cluster::Cluster(std::size_t count)
-    : subnet_(fmt::format("127.88.{}", 1 + ::getpid() % 250)),
+    : subnet_(fmt::format("127.{}.{}", 64 + (::getpid() >> 8) % 32, ::getpid() & 0xff)),
       list_path_(directory_.path() + "/nodes.cfg"),
       port_(free_port(subnet_ + ".1")) {
   const std::uint16_t command_port = free_port(subnet_ + ".1");

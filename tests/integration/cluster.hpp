@@ -1,5 +1,5 @@
 /// Real daemons on this machine, for end-to-end tests: spawned from the build's bin folder, each
-/// with an address 127.88.x.N, a state directory and a log of its own; all gone when the object
+/// with a loopback address of this process alone, a state directory and a log of its own; all gone when the object
 /// goes.
 ///
 ///     test::Cluster cluster(2);
@@ -111,7 +111,7 @@ class Cluster {
   [[nodiscard]] const TemporaryDirectory& directory() const noexcept { return directory_; }
   [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   [[nodiscard]] const std::string& list_path() const noexcept { return list_path_; }
-  /// "127.88.x.N" of node N - 1.
+  /// "127.x.y.N" of node N - 1.
   [[nodiscard]] std::string address(std::size_t index) const;
   void write_list(const std::vector<std::string>& entries) const;
   /// A key for all.

@@ -100,7 +100,7 @@ TEST(DaemonStart, BadNodeListIsExit66) {
 TEST(DaemonStart, NoInterfaceOfTheListIsExit71) {
   Cluster cluster(1);
   cluster[0].keys["BIND_INTERFACE_IP"] = "";
-  EXPECT_EQ(outcome(cluster[0]), 71);  // 127.88.x.1 can be bound, but no interface carries it
+  EXPECT_EQ(outcome(cluster[0]), 71);  // a loopback address can be bound, but no interface carries it
   EXPECT_THAT(cluster[0].log(), HasSubstr("No matching network interface found for any IP"));
 }
 

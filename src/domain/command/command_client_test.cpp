@@ -218,8 +218,12 @@ TEST_F(CommandClientTest, ManyAreAskedAtOnceAndSilentOnesAreErrors) {
 
 class DomainQueryTest : public CommandClientTest {
  protected:
-  static constexpr std::uint16_t kPort = 50'995;  // on loopback addresses of this test alone
-  static std::string at(int i) { return fmt::format("127.88.4.{}", i + 1); }
+  static constexpr std::uint16_t kPort = 50'995;
+  /// Addresses of this process alone: tests of several processes run side by side on one port.
+  static std::string at(int i) {
+    const int pid = ::getpid();
+    return fmt::format("127.{}.{}.{}", 100 + (pid >> 8) % 100, pid & 0xff, i + 1);
+  }
   static std::string endpoint(int i) { return fmt::format("{}:{}", at(i), kPort); }
   const std::vector<std::string> hosts{at(0), at(1), at(2)};
 };
