@@ -31,7 +31,7 @@ std::string_view pair_word(PairState state) noexcept {
   return index < kWords.size() ? kWords.at(index) : kWords.front();
 }
 
-Peer* Membership::State::peer(NodeId node) noexcept {
+PeerSlot* Membership::State::peer(NodeId node) noexcept {
   return node < peers.size() && node != self ? &peers[node] : nullptr;
 }
 
@@ -55,7 +55,7 @@ Hello Membership::State::hello_to(NodeId target) const {
 
 void Membership::State::run_timers(Time now) {
   if (!active()) return;
-  for (Peer& p : peers) {
+  for (PeerSlot& p : peers) {
     if (p.node != self) run_peer_timers(p, now);
   }
   if (reconnect_pending && now >= reconnect_allowed) reconnect_all(now);
@@ -72,7 +72,7 @@ Time Membership::State::next_deadline() const noexcept {
   Time next = next_heartbeat;
   if (reconnect_pending) next = std::min(next, reconnect_allowed);
   if (status == DaemonStatus::kWaitingForRecovery) next = std::min(next, recovery_until);
-  for (const Peer& p : peers) {
+  for (const PeerSlot& p : peers) {
     if (p.node == self) continue;
     const bool waits = p.phase == DialPhase::kWaiting || p.phase == DialPhase::kResting;
     const bool asks = p.phase == DialPhase::kResolving || p.phase == DialPhase::kDialling;
@@ -113,7 +113,7 @@ std::vector<PeerView> Membership::peers() const {
   const State& s = *state_;
   std::vector<PeerView> views;
   views.reserve(s.peers.size());
-  for (const Peer& p : s.peers) {
+  for (const PeerSlot& p : s.peers) {
     PeerView& v = views.emplace_back();
     v.node = p.node;
     v.host = p.entry.text;

@@ -10,7 +10,7 @@ namespace imex::domain {
 
 // ---- state and dialling ----
 
-void Membership::State::set_pair(Peer& p, PairState state, Time now) {
+void Membership::State::set_pair(PeerSlot& p, PairState state, Time now) {
   if (p.state == state) return;
   log(4, fmt::format("node {} ({}): {} -> {}", p.node, p.entry.text, pair_word(p.state),
                      pair_word(state)));
@@ -19,7 +19,7 @@ void Membership::State::set_pair(Peer& p, PairState state, Time now) {
 }
 
 /// Starts an attempt at once, from the name where there is one: every attempt resolves anew.
-void Membership::State::begin_dial(Peer& p, Time now) {
+void Membership::State::begin_dial(PeerSlot& p, Time now) {
   p.next_dial = kNever;
   if (p.entry.is_name) {
     p.phase = DialPhase::kResolving;
@@ -30,7 +30,7 @@ void Membership::State::begin_dial(Peer& p, Time now) {
   }
 }
 
-void Membership::State::dial(Peer& p, Time now) {
+void Membership::State::dial(PeerSlot& p, Time now) {
   p.phase = DialPhase::kDialling;
   p.phase_deadline = now + config.dial_timeout;
   p.last_dial = now;
@@ -45,7 +45,7 @@ void Membership::State::dial(Peer& p, Time now) {
   emit(Dial{p.node, p.address, p.dial_attempt, hello_to(p.node)});
 }
 
-void Membership::State::cancel_dial(Peer& p) {
+void Membership::State::cancel_dial(PeerSlot& p) {
   if (p.phase == DialPhase::kDialling) emit(HangUp{p.node, p.dial_attempt});
   p.dial_attempt = 0;
   p.phase = DialPhase::kIdle;
@@ -53,7 +53,7 @@ void Membership::State::cancel_dial(Peer& p) {
 
 /// Jittered exponential back-off: min..2 min, then doubled up to max, each drawn from its upper
 /// half.
-void Membership::State::retry_later(Peer& p, Time now) {
+void Membership::State::retry_later(PeerSlot& p, Time now) {
   const std::int64_t low = config.dial_backoff_min.count(), high = config.dial_backoff_max.count();
   std::int64_t ceiling = low;
   for (std::uint32_t i = 0; i <= p.failures && ceiling < high; ++i) ceiling *= 2;
@@ -67,7 +67,7 @@ void Membership::State::retry_later(Peer& p, Time now) {
 
 /// No address: ask again, ever more rarely, so that unused slots do not flood the resolver. A slot
 /// whose daemon is known keeps to the back-off: a name server that stumbled must not cost 15 s.
-void Membership::State::rest(Peer& p, Time now) {
+void Membership::State::rest(PeerSlot& p, Time now) {
   p.attempts = 0;
   const Nanos slow = config.dial_backoff_max;
   retry_later(p, now);
@@ -79,12 +79,12 @@ void Membership::State::rest(Peer& p, Time now) {
   p.phase = DialPhase::kResting;
 }
 
-void Membership::State::hang_up(Peer& p) {
+void Membership::State::hang_up(PeerSlot& p) {
   if (p.stream_attempt != 0) emit(HangUp{p.node, p.stream_attempt});
   p.stream_attempt = 0;
 }
 
-void Membership::State::drop_inbound(Peer& p) {
+void Membership::State::drop_inbound(PeerSlot& p) {
   for (const std::uint64_t stream : p.inbound) {
     emit(DropInbound{stream});
     streams.erase(stream);
@@ -97,7 +97,7 @@ void Membership::State::on(const SlotResolved& e, Time now) {
     self_address = e.address == kUnassignedAddress ? std::string() : e.address;
     return;
   }
-  Peer* p = peer(e.node);
+  PeerSlot* p = peer(e.node);
   if (p == nullptr || !active() || !p->entry.is_name) return;
   const bool asked = p->phase == DialPhase::kResolving;
   if (e.address == kUnassignedAddress || (e.address.empty() && p->stream_attempt == 0 && asked)) {
@@ -124,12 +124,12 @@ void Membership::State::on(const SlotResolved& e, Time now) {
 }
 
 void Membership::State::on(const DialFailed& e, Time now) {
-  Peer* p = peer(e.node);
+  PeerSlot* p = peer(e.node);
   if (p == nullptr || p->phase != DialPhase::kDialling || p->dial_attempt != e.attempt) return;
   dial_failed(*p, e.why, e.refused, now);
 }
 
-void Membership::State::dial_failed(Peer& p, const std::string& why, bool refused_by_machine,
+void Membership::State::dial_failed(PeerSlot& p, const std::string& why, bool refused_by_machine,
                                     Time now) {
   p.dial_attempt = 0;
   p.last_error = why;
@@ -164,7 +164,7 @@ HelloVerdict Membership::State::judge(const Hello& hello) const {
 }
 
 void Membership::State::on(const HelloAnswered& e, Time now) {
-  Peer* p = peer(e.node);
+  PeerSlot* p = peer(e.node);
   if (p == nullptr || p->phase != DialPhase::kDialling || p->dial_attempt != e.attempt) return;
   HelloVerdict verdict = e.verdict;
   if (verdict == HelloVerdict::kAccepted) {
@@ -181,7 +181,7 @@ void Membership::State::on(const HelloAnswered& e, Time now) {
   }
 }
 
-void Membership::State::refused(Peer& p, HelloVerdict verdict, Time now) {
+void Membership::State::refused(PeerSlot& p, HelloVerdict verdict, Time now) {
   emit(HangUp{p.node, p.dial_attempt});
   hang_up(p);
   p.dial_attempt = 0;
@@ -226,7 +226,7 @@ void Membership::State::refused(Peer& p, HelloVerdict verdict, Time now) {
   if (verdict == HelloVerdict::kMapMismatch) note_refusal_for_list(p, now);
 }
 
-void Membership::State::connected(Peer& p, const Hello& hello, Time now) {
+void Membership::State::connected(PeerSlot& p, const Hello& hello, Time now) {
   // The slot's own address answered: whoever else held the slot is over, streams included.
   if (p.life && p.life->instance != hello.instance) drop_inbound(p);
   hang_up(p);  // of a rebuild: the new stream serves from here on
@@ -257,7 +257,7 @@ void Membership::State::on(const HelloReceived& e, Time now) {
     note_duplicate(peers[self], config.instance, e.hello, now);
   if (verdict != HelloVerdict::kAccepted) return answer(verdict);
 
-  Peer& p = peers[e.hello.node];
+  PeerSlot& p = peers[e.hello.node];
   if (p.life && p.up() && p.life->instance != e.hello.instance) {
     note_duplicate(p, p.life->instance, e.hello, now);
     answer(HelloVerdict::kDuplicateId);
@@ -287,7 +287,8 @@ void Membership::State::on(const HelloReceived& e, Time now) {
 }
 
 /// Two live daemons claim slot `p`. Loud once it is sure, and then not more than once a minute.
-void Membership::State::note_duplicate(Peer& p, const Uuid& owner, const Hello& hello, Time now) {
+void Membership::State::note_duplicate(PeerSlot& p, const Uuid& owner, const Hello& hello,
+                                       Time now) {
   constexpr Nanos kRepeat = std::chrono::minutes(1);
   if (p.duplicate != hello.instance) {
     p.duplicate = hello.instance;
@@ -304,7 +305,7 @@ void Membership::State::note_duplicate(Peer& p, const Uuid& owner, const Hello& 
 // ---- the life of the peer's daemon ----
 
 /// A hello was accepted, either way: the daemon `hello.instance` lives.
-void Membership::State::contact(Peer& p, const Hello& hello, Time now) {
+void Membership::State::contact(PeerSlot& p, const Hello& hello, Time now) {
   if (p.life && p.life->instance != hello.instance) {
     end_life(p, "a new daemon instance answers", now);
   }
@@ -321,19 +322,19 @@ void Membership::State::contact(Peer& p, const Hello& hello, Time now) {
   }
 }
 
-void Membership::State::check_outage(Peer& p, Time now) {
+void Membership::State::check_outage(PeerSlot& p, Time now) {
   if (!p.life || p.up() || p.outage) return;
   p.outage = true;
   p.outage_since = now;
   log(3, fmt::format("Node disconnect event detected: node {} ({})", p.node, p.entry.text));
 }
 
-Time Membership::State::silent_at(const Peer& p) const noexcept {
+Time Membership::State::silent_at(const PeerSlot& p) const noexcept {
   if (!p.life || p.silent_told || (p.machine_answers && !p.up())) return kNever;
   return p.heard + config.heartbeat_timeout;
 }
 
-Time Membership::State::end_at(const Peer& p) const noexcept {
+Time Membership::State::end_at(const PeerSlot& p) const noexcept {
   if (!p.life || !p.outage) return kNever;
   Time end = kNever;
   if (config.grace >= Nanos(0)) end = p.outage_since + config.grace;
@@ -342,7 +343,7 @@ Time Membership::State::end_at(const Peer& p) const noexcept {
   return end;
 }
 
-void Membership::State::go_silent(Peer& p, Time now) {
+void Membership::State::go_silent(PeerSlot& p, Time now) {
   p.silent_told = true;
   const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(now - p.heard);
   log(3, fmt::format("node {} ({}): silent for {} ms", p.node, p.entry.text, silence.count()));
@@ -359,7 +360,7 @@ void Membership::State::go_silent(Peer& p, Time now) {
 }
 
 /// Everything of this daemon instance is over: the broker and the registry clean up.
-void Membership::State::end_life(Peer& p, const std::string& why, Time now) {
+void Membership::State::end_life(PeerSlot& p, const std::string& why, Time now) {
   if (!p.life) return;
   log(3, fmt::format("node {} ({}): daemon {} ended: {}", p.node, p.entry.text,
                      p.life->instance.to_string(), why));
@@ -370,7 +371,7 @@ void Membership::State::end_life(Peer& p, const std::string& why, Time now) {
 }
 
 void Membership::State::on(const StreamLost& e, Time now) {
-  Peer* p = peer(e.node);
+  PeerSlot* p = peer(e.node);
   if (p == nullptr || !active()) return;
   if (p->phase == DialPhase::kDialling && p->dial_attempt == e.attempt) {
     return dial_failed(*p, "connection closed before the answer", e.refused_or_reset, now);
@@ -387,7 +388,7 @@ void Membership::State::on(const StreamLost& e, Time now) {
 void Membership::State::on(const InboundClosed& e, Time now) {
   const auto found = streams.find(e.stream);
   if (found == streams.end()) return;
-  Peer* p = peer(found->second);
+  PeerSlot* p = peer(found->second);
   streams.erase(found);
   if (p == nullptr) return;
   p->inbound.erase(e.stream);
@@ -395,14 +396,14 @@ void Membership::State::on(const InboundClosed& e, Time now) {
 }
 
 void Membership::State::on(const HeartbeatReceived& e, Time now) {
-  Peer* p = peer(e.node);
+  PeerSlot* p = peer(e.node);
   if (p == nullptr || !p->life || p->life->instance != e.instance || !p->up()) return;
   p->heard = now;
   p->status = e.status <= DaemonStatus::kUnavailable ? e.status : DaemonStatus::kUnavailable;
 }
 
 void Membership::State::on(const GoodbyeReceived& e, Time now) {
-  Peer* p = peer(e.node);
+  PeerSlot* p = peer(e.node);
   // The instance must fit: whoever got the address of a node that left must not end its successor.
   if (p == nullptr || !active() || !p->life || p->life->instance != e.instance) return;
   log(4,
@@ -419,7 +420,7 @@ void Membership::State::on(const GoodbyeReceived& e, Time now) {
 
 // ---- time ----
 
-void Membership::State::run_peer_timers(Peer& p, Time now) {
+void Membership::State::run_peer_timers(PeerSlot& p, Time now) {
   const bool waits = p.phase == DialPhase::kWaiting || p.phase == DialPhase::kResting;
   if (waits && now >= p.next_dial) {
     begin_dial(p, now);
@@ -437,7 +438,7 @@ void Membership::State::run_peer_timers(Peer& p, Time now) {
 
 /// On one of the streams of the pair, in turn: each gets every second beat, so that a stream that a
 /// middlebox swallowed neither hides a live peer nor costs twice the traffic.
-void Membership::State::heartbeat(Peer& p) {
+void Membership::State::heartbeat(PeerSlot& p) {
   const bool out_way = p.stream_attempt != 0, in_way = !p.inbound.empty();
   if (out_way && (!in_way || beat % 2 == 0)) {
     emit(SendHeartbeat{p.node, status, p.stream_attempt, 0});
@@ -448,7 +449,7 @@ void Membership::State::heartbeat(Peer& p) {
 
 void Membership::State::heartbeat_all() {
   ++beat;
-  for (Peer& p : peers) {
+  for (PeerSlot& p : peers) {
     if (p.node != self) heartbeat(p);
   }
 }

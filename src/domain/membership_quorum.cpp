@@ -42,7 +42,7 @@ void Membership::State::adopt_list(const ListChanged& event, Time now) {
 /// Slots that stay as they are keep everything; changed or removed ones end, new ones are dialled.
 void Membership::State::replace_slots(const NodeList& fresh, Time now) {
   for (std::size_t i = 0; i < peers.size(); ++i) {
-    Peer& p = peers[i];
+    PeerSlot& p = peers[i];
     const bool stays = i < fresh.entries.size() && fresh.entries[i] == p.entry;
     if (stays || p.node == self) continue;
     cancel_dial(p);
@@ -55,10 +55,10 @@ void Membership::State::replace_slots(const NodeList& fresh, Time now) {
   list = fresh;
   peers.resize(fresh.entries.size());
   for (std::size_t i = 0; i < peers.size(); ++i) {
-    Peer& p = peers[i];
+    PeerSlot& p = peers[i];
     const bool is_new = p.node == kNoNode;
     if (is_new) {
-      p = Peer{};
+      p = PeerSlot{};
       p.node = static_cast<NodeId>(i);
       p.since = now;
       if (!fresh.entries[i].is_name) p.address = fresh.entries[i].text;
@@ -91,8 +91,9 @@ void Membership::State::begin_start(Time now) {
 /// Leaves a waiting status once its condition holds.
 void Membership::State::check_start(Time now) {
   if (status == DaemonStatus::kWaitingForPeers) {
-    const bool all = std::ranges::all_of(
-        peers, [&](const Peer& p) { return p.node == self || p.state == PairState::kConnected; });
+    const bool all = std::ranges::all_of(peers, [&](const PeerSlot& p) {
+      return p.node == self || p.state == PairState::kConnected;
+    });
     if (all) set_status(DaemonStatus::kInitGpu, now);
   } else if (status == DaemonStatus::kWaitingForRecovery) {
     if (!awaited.empty() && now >= recovery_until) {
@@ -121,7 +122,7 @@ void Membership::State::reconnect_all(Time now) {
   reconnect_pending = false;
   reconnect_allowed = now + config.reconnect_window;
   log(4, "rebuilding all outgoing connections");
-  for (Peer& p : peers) {
+  for (PeerSlot& p : peers) {
     if (p.node == self) continue;
     cancel_dial(p);
     p.failures = 0;
@@ -132,13 +133,13 @@ void Membership::State::reconnect_all(Time now) {
 /// One peer's word is not enough to give up a slot: a stranger that got there first would then end
 /// a node that all others know. So it needs time (the old owner may be a ghost that heartbeats will
 /// expose) and at least as many that refuse as that accept.
-void Membership::State::note_refusal_as_duplicate(Peer& p, Time now) {
+void Membership::State::note_refusal_as_duplicate(PeerSlot& p, Time now) {
   if (p.refused_as_duplicate == kNever) p.refused_as_duplicate = now;
   if (now - p.refused_as_duplicate < 2 * config.heartbeat_timeout) return;
-  const auto refusing =
-      std::ranges::count_if(peers, [](const Peer& q) { return q.refused_as_duplicate != kNever; });
+  const auto refusing = std::ranges::count_if(
+      peers, [](const PeerSlot& q) { return q.refused_as_duplicate != kNever; });
   const auto accepting =
-      std::ranges::count_if(peers, [](const Peer& q) { return q.stream_attempt != 0; });
+      std::ranges::count_if(peers, [](const PeerSlot& q) { return q.stream_attempt != 0; });
   if (refusing < accepting) return;
   lose_identity(75,
                 fmt::format("another daemon serves as node {} of this domain; {} peer(s) refuse "
@@ -146,10 +147,10 @@ void Membership::State::note_refusal_as_duplicate(Peer& p, Time now) {
                             self, refusing));
 }
 
-void Membership::State::note_refusal_for_list(Peer& p, Time now) {
+void Membership::State::note_refusal_for_list(PeerSlot& p, Time now) {
   if (p.refused_for_list == kNever) p.refused_for_list = now;
   if (status != DaemonStatus::kWaitingForPeers) return;
-  const auto refusing = std::ranges::count_if(peers, [&](const Peer& q) {
+  const auto refusing = std::ranges::count_if(peers, [&](const PeerSlot& q) {
     return q.refused_for_list != kNever && now - q.refused_for_list >= 2 * config.heartbeat_timeout;
   });
   if (static_cast<std::size_t>(refusing) * 2 <= peers.size() - 1) return;
@@ -165,7 +166,7 @@ void Membership::State::lose_identity(int exit_code, std::string why) {
 
 void Membership::State::stop(Time now) {
   if (status == DaemonStatus::kShuttingDown) return;
-  for (Peer& p : peers) {
+  for (PeerSlot& p : peers) {
     if (p.node == self) continue;
     cancel_dial(p);
     p.phase = DialPhase::kIdle;

@@ -33,7 +33,7 @@ enum class DialPhase : std::uint8_t {
   kDialling,   ///< Dial is out as dial_attempt, until phase_deadline
 };
 
-struct Peer {
+struct PeerSlot {
   NodeId node = kNoNode;
   NodeEntry entry;
   std::string address;  ///< last known; empty: unassigned
@@ -91,7 +91,7 @@ struct Membership::State {
   std::uint64_t epoch = 0;
   DaemonStatus status = DaemonStatus::kInitializing;
   bool identity_lost = false;
-  std::vector<Peer> peers;                  ///< by node id; the own slot is unused
+  std::vector<PeerSlot> peers;              ///< by node id; the own slot is unused
   std::map<std::uint64_t, NodeId> streams;  ///< accepted stream -> peer
   std::uint64_t next_attempt = 1;
   std::uint64_t beat = 0;
@@ -105,34 +105,34 @@ struct Membership::State {
   // membership.cpp
   void emit(MembershipEffect effect) { out.push_back(std::move(effect)); }
   void log(int level, std::string text) { emit(MembershipLog{level, std::move(text)}); }
-  [[nodiscard]] Peer* peer(NodeId node) noexcept;
+  [[nodiscard]] PeerSlot* peer(NodeId node) noexcept;
   [[nodiscard]] bool active() const noexcept;
   [[nodiscard]] Hello hello_to(NodeId target) const;
   [[nodiscard]] Time next_deadline() const noexcept;
   void run_timers(Time now);
 
   // membership_pairs.cpp
-  void set_pair(Peer& p, PairState state, Time now);
-  void begin_dial(Peer& p, Time now);
-  void dial(Peer& p, Time now);
-  void cancel_dial(Peer& p);
-  void retry_later(Peer& p, Time now);
-  void rest(Peer& p, Time now);
-  void hang_up(Peer& p);
-  void drop_inbound(Peer& p);
-  void dial_failed(Peer& p, const std::string& why, bool refused, Time now);
-  void refused(Peer& p, HelloVerdict verdict, Time now);
+  void set_pair(PeerSlot& p, PairState state, Time now);
+  void begin_dial(PeerSlot& p, Time now);
+  void dial(PeerSlot& p, Time now);
+  void cancel_dial(PeerSlot& p);
+  void retry_later(PeerSlot& p, Time now);
+  void rest(PeerSlot& p, Time now);
+  void hang_up(PeerSlot& p);
+  void drop_inbound(PeerSlot& p);
+  void dial_failed(PeerSlot& p, const std::string& why, bool refused, Time now);
+  void refused(PeerSlot& p, HelloVerdict verdict, Time now);
   [[nodiscard]] HelloVerdict judge(const Hello& hello) const;
-  void contact(Peer& p, const Hello& hello, Time now);
-  void note_duplicate(Peer& p, const Uuid& owner, const Hello& hello, Time now);
-  void connected(Peer& p, const Hello& hello, Time now);
-  void check_outage(Peer& p, Time now);
-  void go_silent(Peer& p, Time now);
-  void end_life(Peer& p, const std::string& why, Time now);
-  [[nodiscard]] Time silent_at(const Peer& p) const noexcept;
-  [[nodiscard]] Time end_at(const Peer& p) const noexcept;
-  void run_peer_timers(Peer& p, Time now);
-  void heartbeat(Peer& p);
+  void contact(PeerSlot& p, const Hello& hello, Time now);
+  void note_duplicate(PeerSlot& p, const Uuid& owner, const Hello& hello, Time now);
+  void connected(PeerSlot& p, const Hello& hello, Time now);
+  void check_outage(PeerSlot& p, Time now);
+  void go_silent(PeerSlot& p, Time now);
+  void end_life(PeerSlot& p, const std::string& why, Time now);
+  [[nodiscard]] Time silent_at(const PeerSlot& p) const noexcept;
+  [[nodiscard]] Time end_at(const PeerSlot& p) const noexcept;
+  void run_peer_timers(PeerSlot& p, Time now);
+  void heartbeat(PeerSlot& p);
   void heartbeat_all();
 
   // membership_quorum.cpp
@@ -142,8 +142,8 @@ struct Membership::State {
   void begin_start(Time now);
   void check_start(Time now);
   void reconnect_all(Time now);
-  void note_refusal_as_duplicate(Peer& p, Time now);
-  void note_refusal_for_list(Peer& p, Time now);
+  void note_refusal_as_duplicate(PeerSlot& p, Time now);
+  void note_refusal_for_list(PeerSlot& p, Time now);
   void lose_identity(int exit_code, std::string why);
   void stop(Time now);
 

@@ -1,6 +1,6 @@
 /// Real daemons on this machine, for end-to-end tests: spawned from the build's bin folder, each
-/// with a loopback address of this process alone, a state directory and a log of its own; all gone when the object
-/// goes.
+/// with a loopback address of this process alone, a state directory and a log of its own; all gone
+/// when the object goes.
 ///
 ///     test::Cluster cluster(2);
 ///     cluster.start();                      // waits for READY of each
