@@ -60,11 +60,18 @@ void Membership::State::run_timers(Time now) {
   }
   if (reconnect_pending && now >= reconnect_allowed) reconnect_all(now);
   if (now >= next_heartbeat) {
-    // From `now`, not from the missed time: a daemon that slept owes one beat, not a burst.
-    next_heartbeat = now + config.heartbeat_interval;
-    heartbeat_all();
+    set_next_heartbeat(now);
+    heartbeat_all(now);
   }
   check_start(now);
+}
+
+/// At whole multiples of the interval, so that the daemons of one machine wake up together and find
+/// each other's beats at once. After `now`, not after the missed time: a daemon that slept owes one
+/// beat, not a burst.
+void Membership::State::set_next_heartbeat(Time now) noexcept {
+  const std::int64_t interval = config.heartbeat_interval.count();
+  next_heartbeat = Time{(now.ns / interval + 1) * interval};
 }
 
 Time Membership::State::next_deadline() const noexcept {

@@ -436,21 +436,24 @@ void Membership::State::run_peer_timers(PeerSlot& p, Time now) {
   }
 }
 
-/// On one of the streams of the pair, in turn: each gets every second beat, so that a stream that a
-/// middlebox swallowed neither hides a live peer nor costs twice the traffic.
-void Membership::State::heartbeat(PeerSlot& p) {
+/// On one of the two streams of the pair: that of the node with the lower id, or the other one.
+void Membership::State::heartbeat(PeerSlot& p, bool on_lower) {
   const bool out_way = p.stream_attempt != 0, in_way = !p.inbound.empty();
-  if (out_way && (!in_way || beat % 2 == 0)) {
+  const bool out_turn = on_lower == (self < p.node);
+  if (out_way && (!in_way || out_turn)) {
     emit(SendHeartbeat{p.node, status, p.stream_attempt, 0});
   } else if (in_way) {
     emit(SendHeartbeat{p.node, status, 0, *p.inbound.rbegin()});
   }
 }
 
-void Membership::State::heartbeat_all() {
-  ++beat;
+/// The streams of a pair take turns: each gets every second beat, so that a stream that a middlebox
+/// swallowed neither hides a live peer nor costs twice the traffic. Whose turn it is follows from
+/// the time, so that both ends on one machine use the same connection.
+void Membership::State::heartbeat_all(Time now) {
+  const bool on_lower = now.ns / config.heartbeat_interval.count() % 2 == 0;
   for (PeerSlot& p : peers) {
-    if (p.node != self) heartbeat(p);
+    if (p.node != self) heartbeat(p, on_lower);
   }
 }
 

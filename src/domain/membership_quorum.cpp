@@ -14,7 +14,7 @@ void Membership::State::set_status(DaemonStatus next, Time now) {
   emit(StatusChanged{next});
   log(4, fmt::format("status is {}", status_word(next)));
   // Peers refuse imports from a node that is not READY; they should not wait a beat to know.
-  if (active()) heartbeat_all();
+  if (active()) heartbeat_all(now);
 }
 
 void Membership::State::adopt_list(const ListChanged& event, Time now) {
@@ -74,7 +74,7 @@ void Membership::State::replace_slots(const NodeList& fresh, Time now) {
 
 void Membership::State::begin_start(Time now) {
   log(4, fmt::format("Creating gRPC channels to all peers (nPeers = {})", peers.size() - 1));
-  next_heartbeat = now + config.heartbeat_interval;
+  set_next_heartbeat(now);
   if (config.recovery_wait_max > Nanos(0)) recovery_until = now + config.recovery_wait_max;
   if (config.quorum == Quorum::kFull) {
     set_status(DaemonStatus::kWaitingForPeers, now);

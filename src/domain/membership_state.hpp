@@ -94,7 +94,6 @@ struct Membership::State {
   std::vector<PeerSlot> peers;              ///< by node id; the own slot is unused
   std::map<std::uint64_t, NodeId> streams;  ///< accepted stream -> peer
   std::uint64_t next_attempt = 1;
-  std::uint64_t beat = 0;
   Time next_heartbeat = kNever;
   Time reconnect_allowed{INT64_MIN / 2};
   bool reconnect_pending = false;
@@ -110,6 +109,7 @@ struct Membership::State {
   [[nodiscard]] Hello hello_to(NodeId target) const;
   [[nodiscard]] Time next_deadline() const noexcept;
   void run_timers(Time now);
+  void set_next_heartbeat(Time now) noexcept;
 
   // membership_pairs.cpp
   void set_pair(PeerSlot& p, PairState state, Time now);
@@ -132,8 +132,8 @@ struct Membership::State {
   [[nodiscard]] Time silent_at(const PeerSlot& p) const noexcept;
   [[nodiscard]] Time end_at(const PeerSlot& p) const noexcept;
   void run_peer_timers(PeerSlot& p, Time now);
-  void heartbeat(PeerSlot& p);
-  void heartbeat_all();
+  void heartbeat(PeerSlot& p, bool on_lower);
+  void heartbeat_all(Time now);
 
   // membership_quorum.cpp
   void adopt_list(const ListChanged& event, Time now);

@@ -54,6 +54,7 @@ namespace imex::domain {
 inline void set_server_defaults(grpc::ServerBuilder& builder, int message_bytes_max) {
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.SetMaxReceiveMessageSize(message_bytes_max);
 }
 

@@ -479,6 +479,7 @@ void PeerDialer::dial(std::uint64_t attempt, const std::string& address, std::ui
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // a ping for each message, of no use here
   arguments.SetInt(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMessageBytesMax);
   if (security) arguments.SetSslTargetNameOverride(security->expected_name);
   const bool v6 = address.find(':') != std::string::npos;
