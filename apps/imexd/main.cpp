@@ -90,6 +90,8 @@ std::optional<int> load(const Options& options, std::vector<LoadedConfig>& domai
     auto loaded = imex::domain::load_config(path, options.personality);
     if (!loaded) {
       std::cerr << loaded.error().to_string() << '\n';
+      imex::domain::report_failed_start(path, options.state_dir, ExitCode::kBadConfig,
+                                        loaded.error());
       return ExitCode::kBadConfig;
     }
     imex::domain::DaemonConfig& config = loaded->config;

@@ -4,10 +4,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "descriptor_reserve.hpp"
 #include "memory/abort_page.hpp"
+#include "os/file.hpp"
 #include "os/process.hpp"
 
 namespace imex::domain {
@@ -36,40 +40,47 @@ Result<void> check_open(const std::vector<os::UniqueFd>& fds, const os::PeerCred
   return {};
 }
 
+/// Whether both names lead to the same socket file.
+bool is_one_socket(const std::string& one, const std::string& other) noexcept {
+  struct stat a{}, b{};
+  return ::lstat(one.c_str(), &a) == 0 && ::lstat(other.c_str(), &b) == 0 && S_ISSOCK(a.st_mode) &&
+         a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
 }  // namespace
 
 ChannelServer::ChannelServer(net::EventLoop& loop, FrameSockets& sockets, std::string directory,
-                             ChannelClients& clients, LogSink log)
+                             ChannelClients& clients, LogSink log, ListeningSockets inherited)
     : loop_(loop),
       sockets_(sockets),
       directory_(std::move(directory)),
       clients_(clients),
-      log_(std::move(log)) {}
+      log_(std::move(log)),
+      inherited_(std::move(inherited)) {}
 
+/// The directories stay: a container that has one mounted must find the next daemon's socket in it.
 ChannelServer::~ChannelServer() {
-  while (!listeners_.empty()) close(listeners_.begin()->first);
+  for (const auto& [channel, listener] : listeners_) remove_files(channel);
 }
 
 std::string ChannelServer::path(std::uint32_t channel) const {
   return fmt::format("{}/channel{}", directory_, channel);
 }
+std::string ChannelServer::own_directory(std::uint32_t channel) const {
+  return path(channel) + ".d";
+}
+std::string ChannelServer::own_path(std::uint32_t channel) const {
+  return fmt::format("{}/channel{}", own_directory(channel), channel);
+}
 
 Result<void> ChannelServer::open(std::uint32_t channel, std::uint32_t mode, std::uint32_t owner) {
   if (is_open(channel)) return {};
-  const bool own = owner == kAnyUser || owner == ::geteuid();
-  if (!own && ::geteuid() != 0) {
-    return fail(Errc::kPermissionDenied,
-                fmt::format("channel {} for user {}: only a daemon that runs as root can give it",
-                            channel, owner));
-  }
   Listener listener;
-  // A file for another user appears closed to all and is opened by changing its owner: in no moment
-  // can a third one connect.
-  IMEX_TRY(listener.socket, os::listen_unix(path(channel), mode));
-  if (!own && ::chown(path(channel).c_str(), owner, static_cast<gid_t>(-1)) != 0) {
-    const int problem = errno;
-    ::unlink(path(channel).c_str());
-    return fail(system_error(problem, "give " + path(channel) + " to its user"));
+  auto inherited = inherited_.extract(path(channel));
+  if (inherited && is_one_socket(path(channel), own_path(channel))) {
+    listener.socket = std::move(inherited.mapped());
+  } else {
+    IMEX_TRY(listener.socket, listen(channel, mode, owner));
   }
   listener.watch = std::make_unique<net::FdWatch>(loop_, listener.socket.get());
   listener.retry = std::make_unique<net::Timer>(loop_);
@@ -78,12 +89,67 @@ Result<void> ChannelServer::open(std::uint32_t channel, std::uint32_t mode, std:
   return {};
 }
 
+Result<os::UniqueFd> ChannelServer::listen(std::uint32_t channel, std::uint32_t mode,
+                                           std::uint32_t owner) {
+  const bool own = owner == kAnyUser || owner == ::geteuid();
+  if (!own && ::geteuid() != 0) {
+    return fail(Errc::kPermissionDenied,
+                fmt::format("channel {} for user {}: only a daemon that runs as root can give it",
+                            channel, owner));
+  }
+  const std::string first = own_path(channel);
+  IMEX_CHECK_OK(os::make_directories(own_directory(channel), 0755));
+  // A file for another user appears closed to all and is opened by changing its owner: in no moment
+  // can a third one connect.
+  IMEX_TRY(os::UniqueFd socket, os::listen_unix(first, mode));
+  const std::string beside = own_directory(channel) + "/.name";
+  const auto give_up = [&](std::string what) -> Result<os::UniqueFd> {
+    Error error = system_error(errno, std::move(what));
+    ::unlink(first.c_str());
+    ::unlink(beside.c_str());
+    return fail(std::move(error));
+  };
+  // The second name replaces a stale file in one step. Linked before the owner changes: linking
+  // another user's file may be forbidden.
+  ::unlink(beside.c_str());
+  if (::link(first.c_str(), beside.c_str()) != 0) return give_up("name " + path(channel));
+  if (!own && ::chown(first.c_str(), owner, static_cast<gid_t>(-1)) != 0) {
+    return give_up("give " + path(channel) + " to its user");
+  }
+  if (::rename(beside.c_str(), path(channel).c_str()) != 0) {
+    return give_up("name " + path(channel));
+  }
+  return socket;
+}
+
 void ChannelServer::close(std::uint32_t channel) {
-  const auto found = listeners_.find(channel);
-  if (found == listeners_.end()) return;
+  if (listeners_.erase(channel) == 0) return;
+  remove_files(channel);
+  ::rmdir(own_directory(channel).c_str());
+}
+
+void ChannelServer::remove_files(std::uint32_t channel) const noexcept {
   ::unlink(path(channel).c_str());
-  found->second.watch.reset();
-  listeners_.erase(found);
+  ::unlink(own_path(channel).c_str());
+}
+
+ListeningSockets ChannelServer::hand_over() {
+  ListeningSockets sockets;
+  for (auto& [channel, listener] : std::exchange(listeners_, {})) {
+    listener.watch.reset();
+    sockets.emplace(path(channel), std::move(listener.socket));
+  }
+  return sockets;
+}
+
+/// Level-triggered, the listener would spin: it rests instead, the client stays in the queue.
+void ChannelServer::rest(std::uint32_t channel, Listener& listener) {
+  listener.watch->on_readable({});
+  listener.retry->arm(loop_.now() + kAcceptRest, [this, channel] {
+    const auto again = listeners_.find(channel);
+    if (again == listeners_.end()) return;
+    again->second.watch->on_readable([this, channel] { accept(channel); });
+  });
 }
 
 void ChannelServer::accept(std::uint32_t channel) {
@@ -94,15 +160,14 @@ void ChannelServer::accept(std::uint32_t channel) {
     auto socket = os::accept_unix(listener.socket.get());
     if (!socket && socket.error().code == Errc::kResourceExhausted) return;  // nobody waits
     if (!socket) {
-      // Level-triggered, the listener would spin: it rests instead, the client stays in the queue.
       log_(kLogWarning, fmt::format("channel {}: {}", channel, socket.error().message));
-      listener.watch->on_readable({});
-      listener.retry->arm(loop_.now() + kAcceptRest, [this, channel] {
-        const auto again = listeners_.find(channel);
-        if (again == listeners_.end()) return;
-        again->second.watch->on_readable([this, channel] { accept(channel); });
-      });
-      return;
+      return rest(channel, listener);
+    }
+    if (DescriptorReserve::used_up_by(socket->get())) {
+      log_(kLogWarning, fmt::format("channel {}: a client is turned away: no descriptor is left "
+                                    "for it",
+                                    channel));
+      return rest(channel, listener);
     }
     const auto caller = os::peer_credentials(socket->get());
     if (!caller) continue;  // gone already
@@ -123,6 +188,16 @@ void ChannelServer::on_frame(ConnectionId connection, Frame frame, std::vector<o
     }
   }
   clients_.on_client_frame(connection, std::move(frame), std::move(fds));
+}
+
+bool ChannelServer::on_exhausted(ConnectionId connection, const Frame& frame) {
+  Reply reply;
+  reply.code = Errc::kResourceExhausted;
+  reply.text = make_error_text(
+      "the daemon has no descriptor left for this; end sessions or exports, or raise its limit of "
+      "open files");
+  sockets_.send(connection, Frame{frame.request_id, reply});
+  return true;
 }
 
 void ChannelServer::on_closed(ConnectionId connection) {

@@ -1,4 +1,9 @@
 /// The channels of a node: listening sockets, one per channel, and who connects to them.
+///
+/// A channel is one socket file under two names: channels/channelN, and
+/// channels/channelN.d/channelN in a directory of its own. A container that has the directory
+/// mounted finds the socket again after a crash of the daemon, which must bind a new file; one that
+/// has the file itself mounted does so only after an upgrade by exec, which keeps the socket.
 #pragma once
 
 #include <map>
@@ -6,6 +11,7 @@
 #include <string>
 
 #include "frame_sockets.hpp"
+#include "inherited_sockets.hpp"
 
 namespace imex::domain {
 
@@ -24,15 +30,18 @@ class ChannelClients {
 /// caller's own, since the daemon may kill through it.
 class ChannelServer final : public FrameSink {
  public:
+  /// `inherited`: of the program before; used for channels that are opened again.
   ChannelServer(net::EventLoop& loop, FrameSockets& sockets, std::string directory,
-                ChannelClients& clients, LogSink log);
+                ChannelClients& clients, LogSink log, ListeningSockets inherited = {});
   ~ChannelServer() override;
 
   /// Makes the socket file. `owner` kAnyUser: the daemon's own user keeps the file. Errors:
   /// kPermissionDenied (another user's, and the daemon is not root), those of bind.
   [[nodiscard]] Result<void> open(std::uint32_t channel, std::uint32_t mode, std::uint32_t owner);
-  /// Removes the file; connections go on until the broker closes them.
+  /// Removes the files and the directory; connections go on until the broker closes them.
   void close(std::uint32_t channel);
+  /// Gives up all listeners without removing a file.
+  [[nodiscard]] ListeningSockets hand_over();
   /// The broker closed a connection.
   void forget(ConnectionId connection) { credentials_.erase(connection); }
   [[nodiscard]] std::string path(std::uint32_t channel) const;
@@ -41,11 +50,18 @@ class ChannelServer final : public FrameSink {
  private:
   struct Listener {
     os::UniqueFd socket;
-    std::unique_ptr<net::FdWatch> watch;
+    std::unique_ptr<net::FdWatch> watch;  ///< before the socket closes
     std::unique_ptr<net::Timer> retry;
   };
+  [[nodiscard]] Result<os::UniqueFd> listen(std::uint32_t channel, std::uint32_t mode,
+                                            std::uint32_t owner);
+  [[nodiscard]] std::string own_directory(std::uint32_t channel) const;
+  [[nodiscard]] std::string own_path(std::uint32_t channel) const;
+  void remove_files(std::uint32_t channel) const noexcept;
   void accept(std::uint32_t channel);
+  void rest(std::uint32_t channel, Listener& listener);
   void on_frame(ConnectionId connection, Frame frame, std::vector<os::UniqueFd> fds) override;
+  bool on_exhausted(ConnectionId connection, const Frame& frame) override;
   void on_closed(ConnectionId connection) override;
 
   net::EventLoop& loop_;
@@ -53,6 +69,7 @@ class ChannelServer final : public FrameSink {
   std::string directory_;
   ChannelClients& clients_;
   LogSink log_;
+  ListeningSockets inherited_;
   std::map<std::uint32_t, Listener> listeners_;
   std::unordered_map<ConnectionId, os::PeerCredentials> credentials_;
 };

@@ -60,10 +60,10 @@ class Daemon final : ChannelClients,
   struct Events {
     std::function<void()> ready;
     /// Cannot go on (or not even start).
-    std::function<void(int exit_code, const std::string& why)> failed;
+    std::function<void(int exit_code, const Error& error)> failed;
   };
   Daemon(net::EventLoop& loop, PeerServers& servers, log::Logger& log, log::Logger& statistics,
-         LoadedConfig config, Events events);
+         LoadedConfig config, ListeningSockets& inherited, Events events);
   ~Daemon() override;
 
   /// Goes on by itself; names that need a name server are waited for, bounded.
@@ -75,6 +75,8 @@ class Daemon final : ChannelClients,
   /// Tells peers and clients; then flushed() becomes true, at the latest when the caller gives up.
   void begin_stop();
   [[nodiscard]] bool flushed() const;
+  /// Before close() in an upgrade: the channels' listeners, whose files then stay.
+  [[nodiscard]] ListeningSockets hand_over();
   /// After begin_stop() or instead of it (upgrade): closes everything; the journal stays as it is.
   void close();
   [[nodiscard]] bool is_ready() const;
@@ -99,6 +101,7 @@ class Daemon final : ChannelClients,
 
   // Start (daemon_start.cpp).
   void fail_start(int exit_code, const Error& error);
+  void give_up(int exit_code, const Error& error);
   [[nodiscard]] Result<void> load_security();
   void start_on(OwnSlot own);
   [[nodiscard]] bool prepare_run_directory(const OwnSlot& own);
@@ -118,6 +121,7 @@ class Daemon final : ChannelClients,
   void rearm();
   void run_timers();
   void every_second();
+  void watch_log();
   template <class Effects>
   void carry_out(Effects effects);
   void journal(const JournalRecord& record);
@@ -160,7 +164,8 @@ class Daemon final : ChannelClients,
                        std::vector<os::UniqueFd> fds) override;
   void on_client_closed(ConnectionId connection) override;
   void on_link(ConnectionId connection, NodeId node, const Uuid& instance) override;
-  void on_link_frame(ConnectionId connection, Frame frame, std::vector<os::UniqueFd> fds) override;
+  void on_link_frame(ConnectionId connection, NodeId node, Frame frame,
+                     std::vector<os::UniqueFd> fds) override;
   void on_link_closed(ConnectionId connection) override;
   [[nodiscard]] Uuid instance_of(NodeId node) const override;
   [[nodiscard]] int affinity(const Hello& hello) const override;
@@ -195,6 +200,7 @@ class Daemon final : ChannelClients,
   log::Logger& log_;
   log::Logger& statistics_log_;
   LoadedConfig loaded_;
+  ListeningSockets& inherited_;  ///< of all domains of the process
   DaemonConfig& config_ = loaded_.config;
   Events events_;
   os::SystemRandom random_;
@@ -206,6 +212,8 @@ class Daemon final : ChannelClients,
   OwnSlot own_;
   std::optional<net::TlsIdentity> server_tls_, client_tls_;
   Time credentials_loaded_{0};
+  std::uint64_t log_lines_lost_ = 0;  ///< as of the last second
+  bool log_broken_ = false;
   std::string last_error_;
   std::string run_directory_;    ///< as configured
   std::string short_directory_;  ///< the same through a descriptor when it is too long for sockets
@@ -232,6 +240,7 @@ class Daemon final : ChannelClients,
 
   std::deque<Queued> queue_;
   bool pumping_ = false;
+  bool importing_ = false;  ///< the step under way is one of an import
   net::Timer machines_timer_, second_timer_;
   Time machines_due_ = kNever;
   Time statistics_due_{0};

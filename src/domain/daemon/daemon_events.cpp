@@ -12,6 +12,14 @@ namespace imex::domain {
 
 namespace {
 
+/// A step whose refusals are those of an import.
+bool is_import(const BrokerEvent& event) {
+  const auto* arrived = std::get_if<FrameArrived>(&event);
+  return arrived != nullptr && (std::holds_alternative<ImportRequest>(arrived->frame.message) ||
+                                std::holds_alternative<LinkImport>(arrived->frame.message) ||
+                                std::holds_alternative<LinkImportReply>(arrived->frame.message));
+}
+
 constexpr Nanos kStatisticsInterval = std::chrono::seconds(30);
 
 /// Names of the frames, for statistics; order is that of Message.
@@ -66,6 +74,7 @@ void Daemon::carry_out(Effects effects) {
 void Daemon::handle(Queued& queued) {
   const Time start = loop_.now();
   if (auto* broker = std::get_if<BrokerEvent>(&queued.event)) {
+    importing_ = is_import(*broker);
     carry_out(broker_->step(std::move(*broker), start));
   } else if (auto* membership = std::get_if<MembershipEvent>(&queued.event)) {
     carry_out(membership_->step(std::move(*membership), start));
@@ -119,6 +128,7 @@ void Daemon::every_second() {
     log_.info("the journal can be written again");
     broker_->set_journal_broken(false);
   }
+  watch_log();
   log_.report_suppressed();
   if (now >= statistics_due_) {
     statistics_due_ = now + kStatisticsInterval;
@@ -128,6 +138,19 @@ void Daemon::every_second() {
         statistics_.take_line({queue_.size(), oldest}, {sockets_->queued_frames(), Nanos(0)}));
   }
   second_timer_.arm(now + std::chrono::seconds(1), [this] { every_second(); });
+}
+
+/// A log that cannot be written cannot say so: health does, and the log itself once it can again.
+void Daemon::watch_log() {
+  const std::uint64_t lost = log_.lost_count();
+  const bool losing = lost != log_lines_lost_;
+  if (!losing && log_broken_) {
+    log_.warn(fmt::format("{} lines of the log could not be written", lost));
+    log_broken_ = log_.lost_count() != lost;
+  } else if (losing) {
+    log_broken_ = true;
+  }
+  log_lines_lost_ = log_.lost_count();
 }
 
 // ---- journal ----
@@ -163,7 +186,23 @@ void Daemon::on(const JournalAssignment& e) { journal(AssignmentRecord{e.assignm
 
 // ---- the broker's effects ----
 
-void Daemon::on(const SendFrame& e) { sockets_->send(e.connection, e.frame, e.fds); }
+void Daemon::on(const SendFrame& e) {
+  // The words that operators of nvidia-imex look for, on the importer's and the exporter's node.
+  // Limited: whoever has a channel can provoke them.
+  const auto* reply = std::get_if<Reply>(&e.frame.message);
+  const auto* link_reply = std::get_if<LinkImportReply>(&e.frame.message);
+  if (importing_ && reply != nullptr && reply->code != Errc::kOk) {
+    log_.limited(log::Level::kWarn, "Failed to allocate memory reference",
+                 {{"status", errc_name(reply->code)}, {"text", view_error_text(reply->text)}});
+  } else if (link_reply != nullptr && link_reply->code != Errc::kOk) {
+    log_.limited(
+        log::Level::kWarn,
+        fmt::format("Failed to get new memory reference with rc: {}",
+                    static_cast<unsigned>(link_reply->code)),
+        {{"status", errc_name(link_reply->code)}, {"text", view_error_text(link_reply->text)}});
+  }
+  sockets_->send(e.connection, e.frame, e.fds);
+}
 
 void Daemon::on(const CloseConnection& e) {
   sockets_->close(e.connection);
@@ -202,10 +241,13 @@ void Daemon::on_link(ConnectionId connection, NodeId node, const Uuid& instance)
   enqueue(BrokerEvent(LinkConnected{connection, node, instance}), "LinkConnected");
 }
 
-void Daemon::on_link_frame(ConnectionId connection, Frame frame, std::vector<os::UniqueFd> fds) {
+void Daemon::on_link_frame(ConnectionId connection, NodeId node, Frame frame,
+                           std::vector<os::UniqueFd> fds) {
   if (const auto* reply = std::get_if<LinkImportReply>(&frame.message);
       reply != nullptr && reply->code != Errc::kOk) {
-    log_.limited(log::Level::kWarn, "Received import response with failure status",
+    log_.limited(log::Level::kWarn,
+                 fmt::format("Received import response from node id {} with failure status {}",
+                             node, static_cast<unsigned>(reply->code)),
                  {{"status", errc_name(reply->code)}, {"text", view_error_text(reply->text)}});
   }
   on_client_frame(connection, std::move(frame), std::move(fds));

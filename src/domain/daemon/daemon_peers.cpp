@@ -6,6 +6,7 @@
 
 #include "daemon.hpp"
 #include "domain/daemon.hpp"
+#include "last_error.hpp"
 
 namespace imex::domain {
 
@@ -88,6 +89,7 @@ void Daemon::on(const StatusChanged& e) {
     for (const NodeId node : importers) {
       if (std::ranges::find(live, node) == live.end()) journal(ImporterRecord{node, false});
     }
+    clear_last_error(run_directory_);
     events_.ready();
   }
   if (commands_) commands_->changed();
@@ -95,9 +97,13 @@ void Daemon::on(const StatusChanged& e) {
 
 void Daemon::on(const IdentityLost& e) {
   if (failed_) return;
-  last_error_ = e.why;
   log_.error(fmt::format("{}: this daemon must not go on", e.why));
-  events_.failed(e.exit_code, e.why);
+  Error error{Errc::kFailedPrecondition, e.why, {}, kNoRank};
+  error.hint =
+      e.exit_code == ExitCode::kListMismatch
+          ? fmt::format("compare {} with the lists of the other nodes", config_.node_list_path)
+          : "start the daemon again: it then takes the place that the node list has for it";
+  give_up(e.exit_code, error);
 }
 
 void Daemon::on(const MembershipLog& e) {

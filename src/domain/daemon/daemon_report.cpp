@@ -60,6 +60,9 @@ std::vector<std::string> Daemon::problems() const {
   std::vector<std::string> found;
   if (!last_error_.empty()) found.push_back("last error: " + last_error_);
   if (journal_ && journal_->broken()) found.push_back("the journal cannot be written");
+  if (log_broken_) {
+    found.push_back(fmt::format("the log cannot be written: {} lines are lost", log_lines_lost_));
+  }
   if (!membership_) return found;
   if (membership_->status() != DaemonStatus::kReady) {
     found.push_back(fmt::format("status is {}", status_word(membership_->status())));
@@ -123,6 +126,7 @@ void Daemon::fill_health(pb::Health& health) const {
   counters["sessions_lost"] = stats.sessions_lost;
   counters["sessions_resumed"] = stats.sessions_resumed;
   counters["open_descriptors"] = fds_.size();
+  counters["log_lines_lost"] = log_.lost_count();
   for (const auto& [code, count] : stats.imports_failed) {
     counters[fmt::format("imports_failed_{}", errc_name(code))] = count;
   }
@@ -169,6 +173,10 @@ void Daemon::begin_stop() {
 
 bool Daemon::flushed() const {
   return !dialer_ || (dialer_->open_streams() == 0 && hellos_.empty());
+}
+
+ListeningSockets Daemon::hand_over() {
+  return channels_ ? channels_->hand_over() : ListeningSockets();
 }
 
 void Daemon::close() {

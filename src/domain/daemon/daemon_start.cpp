@@ -15,6 +15,7 @@
 #include "domain/daemon.hpp"
 #include "fabric/file_view.hpp"
 #include "fabric/simulated_view.hpp"
+#include "last_error.hpp"
 #include "os/file.hpp"
 #include "os/process.hpp"
 #include "port_probe.hpp"
@@ -40,6 +41,17 @@ net::TlsSources tls_sources(AuthSource source, const TlsFiles& files) {
   if (source == AuthSource::kEnvPath) sources.source = net::PemSource::kEnvPath;
   if (source == AuthSource::kEnvValue) sources.source = net::PemSource::kEnvValue;
   return sources;
+}
+
+/// Those of this domain: other domains of the process have other run directories.
+ListeningSockets take_inherited(ListeningSockets& all, const std::string& run_directory) {
+  ListeningSockets own;
+  for (auto each = all.begin(); each != all.end();) {
+    const auto next = std::next(each);
+    if (each->first.starts_with(run_directory + "/")) own.insert(all.extract(each));
+    each = next;
+  }
+  return own;
 }
 
 Result<NodeList> read_node_list(const std::string& path) {
@@ -68,12 +80,14 @@ Result<std::shared_ptr<PeerServer>> PeerServers::get(const std::string& address,
 }
 
 Daemon::Daemon(net::EventLoop& loop, PeerServers& servers, log::Logger& log,
-               log::Logger& statistics, LoadedConfig config, Events events)
+               log::Logger& statistics, LoadedConfig config, ListeningSockets& inherited,
+               Events events)
     : loop_(loop),
       servers_(servers),
       log_(log),
       statistics_log_(statistics),
       loaded_(std::move(config)),
+      inherited_(inherited),
       events_(std::move(events)),
       resolver_(loop, resolver_config(config_)),
       finder_(resolver_, config_),
@@ -88,10 +102,22 @@ void Daemon::say(int level, std::string_view text) const {
 
 void Daemon::fail_start(int exit_code, const Error& error) {
   if (failed_) return;
+  log_.error(error.to_string());
+  give_up(exit_code, error);
+}
+
+/// The own address may not be known yet: without a state directory the file then lies beside those
+/// of all nodes.
+void Daemon::give_up(int exit_code, const Error& error) {
+  if (failed_) return;
   failed_ = true;
   last_error_ = error.to_string();
-  log_.error(last_error_);
-  events_.failed(exit_code, last_error_);
+  const std::string directory =
+      run_directory_.empty() ? domain::run_directory(config_, config_.bind_ip) : run_directory_;
+  if (auto written = write_last_error(directory, exit_code, error); !written) {
+    log_.warn(std::move(written).error().context("last-error.json").to_string());
+  }
+  events_.failed(exit_code, error);
 }
 
 void Daemon::log_configuration() const {
@@ -301,7 +327,8 @@ bool Daemon::open_services(const OwnSlot& own) {
   const LogSink log = [this](int level, std::string_view text) { say(level, text); };
   sockets_ = std::make_unique<FrameSockets>(loop_, fds_, log);
   channels_ = std::make_unique<ChannelServer>(loop_, *sockets_, run_directory_ + "/channels",
-                                              static_cast<ChannelClients&>(*this), log);
+                                              static_cast<ChannelClients&>(*this), log,
+                                              take_inherited(inherited_, run_directory_));
   sessions_ = std::make_unique<SessionWatch>(loop_, log, [this](SessionId session) {
     enqueue(BrokerEvent(ProcessExited{session}), "ProcessExited");
   });

@@ -1,6 +1,10 @@
 #include "frame_sockets.hpp"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+
+#include "descriptor_reserve.hpp"
 
 namespace imex::domain {
 
@@ -8,6 +12,11 @@ namespace {
 
 constexpr int kFramesPerRound = 32;
 constexpr std::size_t kFramesWaitingMax = 1024;
+
+bool touches_reserve(const std::vector<os::UniqueFd>& fds) noexcept {
+  return std::ranges::any_of(
+      fds, [](const os::UniqueFd& fd) { return DescriptorReserve::touched_by(fd.get()); });
+}
 
 }  // namespace
 
@@ -65,6 +74,10 @@ bool FrameSockets::read_one(ConnectionId id, Connection& connection, bool& more)
   }
   if (packet->bytes == 0 && !packet->truncated) return false;
   auto frame = decode(std::span(buffer).first(packet->bytes));
+  // A whole frame that was cut has lost descriptors: there was no room for them in this process, or
+  // more came than any frame has.
+  const bool cut = packet->truncated && packet->bytes == kFrameBytes;
+  if (frame && (cut || touches_reserve(packet->fds))) return exhausted(id, connection, *frame);
   if (packet->truncated || !frame) {
     log_(kLogWarning, fmt::format("connection {} ends: {}", id,
                                   packet->truncated ? "descriptors or bytes were cut off"
@@ -78,6 +91,14 @@ bool FrameSockets::read_one(ConnectionId id, Connection& connection, bool& more)
   }
   connection.sink->on_frame(id, std::move(*frame), std::move(packet->fds));
   return true;
+}
+
+bool FrameSockets::exhausted(ConnectionId id, Connection& connection, const Frame& frame) {
+  log_(kLogWarning,
+       fmt::format("connection {}: the descriptors of a request were not taken: this process has "
+                   "too few left",
+                   id));
+  return connection.sink->on_exhausted(id, frame);
 }
 
 void FrameSockets::send(ConnectionId connection, const Frame& frame,

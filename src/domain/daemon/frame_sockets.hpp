@@ -19,6 +19,13 @@ class FrameSink {
  public:
   virtual ~FrameSink() = default;
   virtual void on_frame(ConnectionId connection, Frame frame, std::vector<os::UniqueFd> fds) = 0;
+  /// Descriptors of this frame were not taken, because the process has too few left. Whether the
+  /// sink has answered; if not, the connection ends.
+  virtual bool on_exhausted(ConnectionId connection, const Frame& frame) {
+    static_cast<void>(connection);
+    static_cast<void>(frame);
+    return false;
+  }
   /// End-of-file, bytes that are no frame, or a queue that overflowed; the socket is closed
   /// already. Not called for close().
   virtual void on_closed(ConnectionId connection) = 0;
@@ -58,6 +65,7 @@ class FrameSockets {
   void read(ConnectionId id);
   /// False: the connection is to end.
   [[nodiscard]] bool read_one(ConnectionId id, Connection& connection, bool& more);
+  [[nodiscard]] bool exhausted(ConnectionId id, Connection& connection, const Frame& frame);
   void flush(ConnectionId id);
   void queue(ConnectionId id, Connection& connection, const FrameBytes& bytes,
              const std::vector<int>& fds);

@@ -122,8 +122,8 @@ void LinkServer::retry(NodeId node, const std::string& why) {
 }
 
 void LinkServer::on_frame(ConnectionId connection, Frame frame, std::vector<os::UniqueFd> fds) {
-  if (links_.contains(connection)) {
-    return events_.on_link_frame(connection, std::move(frame), std::move(fds));
+  if (const auto link = links_.find(connection); link != links_.end()) {
+    return events_.on_link_frame(connection, link->second, std::move(frame), std::move(fds));
   }
   if (const auto* hello = std::get_if<LinkHello>(&frame.message)) {
     return on_hello(connection, *hello);

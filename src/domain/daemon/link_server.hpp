@@ -19,7 +19,7 @@ class LinkEvents {
  public:
   virtual ~LinkEvents() = default;
   virtual void on_link(ConnectionId connection, NodeId node, const Uuid& instance) = 0;
-  virtual void on_link_frame(ConnectionId connection, Frame frame,
+  virtual void on_link_frame(ConnectionId connection, NodeId node, Frame frame,
                              std::vector<os::UniqueFd> fds) = 0;
   virtual void on_link_closed(ConnectionId connection) = 0;
   /// The instance that membership knows as alive on `node`; nil: none.

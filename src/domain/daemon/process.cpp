@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "daemon.hpp"
+#include "descriptor_reserve.hpp"
 #include "domain/daemon.hpp"
 
 namespace imex::domain {
@@ -42,16 +43,17 @@ class Process {
  private:
   void on_signal(int number);
   void on_ready();
-  void on_failed(int exit_code, const std::string& why);
+  void on_failed(int exit_code, const Error& error);
   void stop();
   void dump_rings();
-  int upgrade();
+  int upgrade(ListeningSockets sockets);
 
   DaemonProcess process_;
   net::EventLoop loop_;
   log::Logger log_;
   std::unique_ptr<log::Logger> own_statistics_;  ///< null: into the log
   PeerServers servers_;
+  ListeningSockets inherited_ = take_from_predecessor();
   std::vector<std::unique_ptr<Daemon>> daemons_;
   bool told_ready_ = false, ending_ = false, upgrading_ = false;
   int exit_code_ = ExitCode::kOk;
@@ -78,12 +80,14 @@ void Process::on_ready() {
     if (!daemon->is_ready()) return;
   }
   if (std::exchange(told_ready_, true)) return;
+  inherited_.clear();  // sockets of channels that are no more
   if (process_.on_ready) process_.on_ready();
 }
 
-void Process::on_failed(int exit_code, const std::string& why) {
+void Process::on_failed(int exit_code, const Error& error) {
   if (std::exchange(ending_, true)) return;
   exit_code_ = exit_code;
+  const std::string why = error.to_string();
   log_.critical(fmt::format("exiting with status {}: {}", exit_code, why));
   // Who started it looks here, not into the log.
   if (!process_.domains.front().config.log_file.empty()) {
@@ -143,7 +147,10 @@ void Process::stop() {
       loop_.now() + kFlushMax));
 }
 
-int Process::upgrade() {
+int Process::upgrade(ListeningSockets sockets) {
+  if (auto left = leave_to_successor(std::move(sockets)); !left) {
+    log_.warn(std::move(left).error().context("the channels get new sockets").to_string());
+  }
   ::setenv("IMEX_DAEMON_SUCCESSOR", "1", 1);  // it is the daemon already: no fork again
   std::vector<char*> arguments;
   for (std::string& argument : process_.arguments) arguments.push_back(argument.data());
@@ -158,23 +165,27 @@ int Process::run() {
                                  [this](int number) { on_signal(number); });
   for (LoadedConfig& domain : process_.domains) {
     Daemon::Events events{[this] { on_ready(); },
-                          [this](int code, const std::string& why) { on_failed(code, why); }};
+                          [this](int code, const Error& error) { on_failed(code, error); }};
     daemons_.push_back(std::make_unique<Daemon>(loop_, servers_, log_,
                                                 own_statistics_ ? *own_statistics_ : log_, domain,
-                                                std::move(events)));
+                                                inherited_, std::move(events)));
   }
   for (const auto& daemon : daemons_) {
     if (!ending_) daemon->start();
   }
   if (!ending_) loop_.run();
   if (!upgrading_) stop();
+  ListeningSockets sockets;
+  for (const auto& daemon : daemons_) {
+    if (upgrading_) sockets.merge(daemon->hand_over());
+  }
   for (const auto& daemon : daemons_) daemon->close();
   if (!upgrading_ && process_.domains.front().config.personality == Personality::kNvidiaImex &&
       exit_code_ == ExitCode::kOk) {
     dump_rings();
   }
   log_.info("stopped");
-  return upgrading_ ? upgrade() : exit_code_;
+  return upgrading_ ? upgrade(std::move(sockets)) : exit_code_;
 }
 
 }  // namespace
@@ -185,6 +196,8 @@ int run_daemon_process(DaemonProcess process) {
   ::setenv("GRPC_VERBOSITY", "NONE", 0);
   ::setenv("GRPC_ENABLE_FORK_SUPPORT", "0", 0);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit is an error of write(), as a full disk is
+  DescriptorReserve::raise_limit();
   return Process(std::move(process)).run();
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.hpp"
 #include "domain/config.hpp"
 
 namespace imex::domain {
@@ -19,10 +20,16 @@ struct ExitCode {
   static constexpr int kInternal = 70;
   static constexpr int kNoInterface = 71;
   static constexpr int kSessionInUse = 72;
+  static constexpr int kDriverMismatch = 73;
   static constexpr int kSecurity = 74;
   static constexpr int kIdentityChanged = 75;
   static constexpr int kListMismatch = 76;
 };
+
+/// For a start that fails before run_daemon_process(): leaves the same last-error.json as that
+/// does. `state_dir` empty: that of the configuration file, as far as the file can be read.
+void report_failed_start(const std::string& config_path, const std::string& state_dir,
+                         int exit_status, const Error& error);
 
 struct DaemonProcess {
   std::vector<LoadedConfig> domains;  ///< at least one

@@ -1,0 +1,40 @@
+/// Descriptors that requests of clients do not get, so that the daemon stays reachable when clients
+/// have taken all others: gRPC, for one, gives up a listening socket for good when accept() finds
+/// none.
+#pragma once
+
+#include <sys/resource.h>
+
+#include <algorithm>
+
+namespace imex::domain {
+
+/// The kernel gives the lowest free number: a new descriptor with a high one says that nearly all
+/// below it are taken.
+class DescriptorReserve {
+ public:
+  /// Of a descriptor that came with a request: whether to refuse the request.
+  [[nodiscard]] static bool touched_by(int fd) noexcept { return fd >= limit() - size(); }
+  /// Of a connection just accepted: whether not even an answer can be afforded.
+  [[nodiscard]] static bool used_up_by(int fd) noexcept { return fd >= limit() - size() / 2; }
+
+  /// Lifts the limit of this process as far as it may.
+  static void raise_limit() noexcept {
+    rlimit bounds{};
+    if (::getrlimit(RLIMIT_NOFILE, &bounds) != 0) return;
+    bounds.rlim_cur = bounds.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &bounds);
+  }
+
+ private:
+  static constexpr int kMin = 16, kMax = 128;
+  /// Read each time: an administrator may change it while the daemon runs (prlimit).
+  [[nodiscard]] static int limit() noexcept {
+    rlimit bounds{};
+    if (::getrlimit(RLIMIT_NOFILE, &bounds) != 0) return INT32_MAX;
+    return static_cast<int>(std::min<rlim_t>(bounds.rlim_cur, INT32_MAX));
+  }
+  [[nodiscard]] static int size() noexcept { return std::clamp(limit() / 8, kMin, kMax); }
+};
+
+}  // namespace imex::domain
