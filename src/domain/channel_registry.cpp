@@ -535,6 +535,7 @@ ChannelRegistry::ChannelRegistry(RegistryConfig config, std::vector<ChannelAssig
 }
 ChannelRegistry::~ChannelRegistry() = default;
 ChannelRegistry::ChannelRegistry(ChannelRegistry&&) noexcept = default;
+ChannelRegistry& ChannelRegistry::operator=(ChannelRegistry&&) noexcept = default;
 
 std::vector<RegistryEffect> ChannelRegistry::step(RegistryEvent event, Time now) {
   state_->now = std::max(state_->now, now);

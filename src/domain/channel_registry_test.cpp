@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "domain/journal.hpp"
+
 namespace imex::domain {
 namespace {
 
@@ -63,6 +65,22 @@ class Cluster {
     }
     deliver();
   }
+  /// The node comes back as a new instance that finds the journal of the former one.
+  void replace(NodeId node) {
+    JournalState former;
+    former.header.node = node;
+    for (const ChannelAssignment& each : journalled[node]) {
+      apply_journal_record(former, AssignmentRecord{each});
+    }
+    std::vector<ChannelAssignment> kept;
+    const JournalState state = succeed_journal(former, former.header);
+    for (const auto& [workload, each] : state.assignments) kept.push_back(each);
+    nodes[node] = ChannelRegistry(RegistryConfig{node, 16, seconds(2)}, kept);
+    for (NodeId other = 0; other < nodes.size(); ++other) {
+      if (other != node && up.contains(other)) step(other, RegistryNodeEnded{node});
+    }
+  }
+
   std::vector<ChannelRegistry> nodes;
   std::set<NodeId> up;
   std::deque<std::pair<NodeId, SendRegistryMessage>> wire;
@@ -246,6 +264,32 @@ TEST(ChannelRegistryTest, JournalledTableIsKnownAtTheStart) {
   ASSERT_EQ(registry.table().size(), 1U);
   const auto effects = registry.step(GrantWanted{1, "job"}, Time{});
   EXPECT_EQ(std::get<GrantDone>(effects.at(0)).channel, 5U);
+}
+
+TEST(ChannelRegistryTest, ANodeThatStartsAnewStillKnowsWhatItHelpedToGiveOut) {
+  Cluster c(3);
+  c.up = {0, 1};
+  c.announce();
+  const GrantDone left = c.grant(0, "left");
+  ASSERT_EQ(left.code, Errc::kOk) << left.text;
+  c.replace(1);
+  c.up = {1, 2};  // node 0 holds on to its number, and nobody can ask it
+  c.announce();
+  const GrantDone right = c.grant(2, "right");
+  ASSERT_EQ(right.code, Errc::kOk) << right.text;
+  EXPECT_NE(left.channel, right.channel);
+}
+
+TEST(ChannelRegistryTest, WhatANodeGrantedItselfEndsWithItsInstance) {
+  Cluster c(3);
+  const GrantDone left = c.grant(1, "left");
+  ASSERT_EQ(left.code, Errc::kOk) << left.text;
+  c.replace(1);
+  c.announce();
+  for (const ChannelRegistry& node : c.nodes) EXPECT_TRUE(node.table().empty());
+  // The number may go to somebody else; the former holder must ask again.
+  EXPECT_EQ(c.grant(0, "right").channel, left.channel);
+  EXPECT_NE(c.grant(1, "left").channel, left.channel);
 }
 
 TEST(ChannelRegistryTest, NamesOutOfRangeAreRefused) {

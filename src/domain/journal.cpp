@@ -194,26 +194,28 @@ bool holds_record(std::span<const std::byte> bytes) {
 struct Apply {
   JournalState& state;
 
-  void operator()(SessionRecord& r) const { state.sessions.insert_or_assign(r.id, r); }
-  void operator()(SessionEndedRecord& r) const { state.sessions.erase(r.id); }
-  void operator()(NextIdRecord& r) const { state.next_id = std::max(state.next_id, r.next_id); }
-  void operator()(ImporterRecord& r) const {
+  void operator()(const SessionRecord& r) const { state.sessions.insert_or_assign(r.id, r); }
+  void operator()(const SessionEndedRecord& r) const { state.sessions.erase(r.id); }
+  void operator()(const NextIdRecord& r) const {
+    state.next_id = std::max(state.next_id, r.next_id);
+  }
+  void operator()(const ImporterRecord& r) const {
     if (r.present) {
       state.importers.insert(r.node);
     } else {
       state.importers.erase(r.node);
     }
   }
-  void operator()(AssignmentRecord& r) const {
+  void operator()(const AssignmentRecord& r) const {
     if (r.assignment.holders.empty()) {
       state.assignments.erase(r.assignment.workload);
     } else {
       state.assignments.insert_or_assign(r.assignment.workload, r.assignment);
     }
   }
-  void operator()(GrantRecord& r) const { state.grants.insert_or_assign(r.workload, r); }
-  void operator()(ReleaseRecord& r) const { state.grants.erase(r.workload); }
-  void operator()(CleanStopRecord&) const { state.clean_stop = true; }
+  void operator()(const GrantRecord& r) const { state.grants.insert_or_assign(r.workload, r); }
+  void operator()(const ReleaseRecord& r) const { state.grants.erase(r.workload); }
+  void operator()(const CleanStopRecord&) const { state.clean_stop = true; }
 };
 
 Result<JournalHeader> decode_header(std::span<const std::byte> bytes) {
@@ -288,7 +290,7 @@ Result<JournalState> decode_journal(std::span<const std::byte> bytes, std::size_
   while (at < bytes.size()) {
     auto found = read_record(bytes.subspan(at));
     if (!found) break;
-    std::visit(Apply{state}, found->record);
+    apply_journal_record(state, found->record);
     at += found->bytes;
   }
   if (at < bytes.size() && holds_record(bytes.subspan(at + 1))) {
@@ -298,6 +300,22 @@ Result<JournalState> decode_journal(std::span<const std::byte> bytes, std::size_
                     bytes.size()));
   }
   if (bytes_used != nullptr) *bytes_used = at;
+  return state;
+}
+
+void apply_journal_record(JournalState& state, const JournalRecord& record) {
+  std::visit(Apply{state}, record);
+}
+
+JournalState succeed_journal(JournalState former, const JournalHeader& fresh) {
+  JournalState state;
+  state.header = fresh;
+  if (former.header.domain_id != fresh.domain_id) return state;
+  for (auto& [workload, assignment] : former.assignments) {
+    assignment.holders.erase(former.header.node);
+    assignment.holders.erase(fresh.node);
+    if (!assignment.holders.empty()) state.assignments.emplace(workload, std::move(assignment));
+  }
   return state;
 }
 

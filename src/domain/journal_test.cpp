@@ -166,5 +166,37 @@ TEST(JournalTest, RandomBytesNeverDecodeIntoRecords) {
   }
 }
 
+TEST(JournalTest, ANewInstanceKeepsTheNumbersOfOthersAndNothingOfItsOwn) {
+  JournalState former;
+  former.header.node = 4;
+  former.header.domain_id.bytes[0] = std::byte{1};
+  former.sessions[7] = {7, 1, 0, 9, 11, 13};
+  former.next_id = 2049;
+  former.grants["both"] = {"both", 1, 0, {}};
+  former.assignments["both"] = {"both", 1, {2, 4}};
+  former.assignments["own"] = {"own", 2, {4}};
+  former.assignments["other"] = {"other", 3, {5}};
+  former.clean_stop = true;
+  JournalHeader fresh = former.header;
+  fresh.instance.bytes[0] = std::byte{8};
+
+  JournalState expected;
+  expected.header = fresh;
+  expected.assignments["both"] = {"both", 1, {2}};
+  expected.assignments["other"] = {"other", 3, {5}};
+  EXPECT_EQ(succeed_journal(former, fresh), expected);
+
+  // Another place in the list: what that place held is not its own either.
+  fresh.node = 5;
+  expected.header = fresh;
+  expected.assignments.erase("other");
+  EXPECT_EQ(succeed_journal(former, fresh), expected);
+
+  fresh.domain_id.bytes[0] = std::byte{2};
+  expected.header = fresh;
+  expected.assignments.clear();
+  EXPECT_EQ(succeed_journal(former, fresh), expected);
+}
+
 }  // namespace
 }  // namespace imex::domain

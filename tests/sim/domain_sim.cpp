@@ -81,7 +81,7 @@ void World::fault() {
   at(milliseconds(100 + static_cast<std::int64_t>(random_.below(900))), [this] { fault(); });
   const int d = static_cast<int>(random_.below(4));
   DaemonSim& s = daemons_[static_cast<std::size_t>(d)];
-  switch (random_.below(9)) {
+  switch (random_.below(10)) {
     case 0: {
       const std::uint64_t uid = 100 * random_.below(4) + 1 + random_.below(2);
       fabric_.at(uid).partition.clique_id = 1 + static_cast<std::uint32_t>(random_.chance(4));
@@ -100,13 +100,15 @@ void World::fault() {
       return registry_step(d, ReleaseWanted{workload});
     }
     case 2:
-      if (faults_ && s.alive && random_.chance(3)) crash(d, "killed at rest");
-      return;
+      if (!faults_ || !s.alive || !random_.chance(3)) return;
+      return random_.chance(3) ? stop_in_order(d) : crash(d, "killed at rest");
     case 3:
       if (!faults_) return;
       note("link lost");
       return disconnect(d, static_cast<int>(random_.below(3)));
     case 4:
+      return faults_ ? cut_off(static_cast<int>(random_.below(3))) : void();
+    case 5:
       if (!faults_) return;
       s.disk_full = !s.disk_full;
       if (s.disk_full || !s.alive || !s.journal_broken) return;
@@ -124,6 +126,18 @@ void World::fault() {
   }
 }
 
+/// All links of one node of the domain are gone for a while; the former one's come back.
+void World::cut_off(int d) {
+  if (winding_down_ || cut_off_ == d) return;
+  note("node cut off");
+  trace(fmt::format("daemon {} is cut off", d));
+  cut_off_ = d;
+  for (int other = 0; other < 4; ++other) disconnect(d, other);
+  at(seconds(2 + static_cast<std::int64_t>(random_.below(8))), [this, d] {
+    if (cut_off_ == d) cut_off_ = -1;
+  });
+}
+
 void World::run_until(Time end) {
   while (!queue_.empty() && queue_.begin()->first.first <= end && result_.violation.empty()) {
     const auto next = queue_.begin();
@@ -138,6 +152,7 @@ void World::run_until(Time end) {
 
 void World::wind_down() {
   winding_down_ = true;
+  cut_off_ = -1;
   for (DaemonSim& s : daemons_) {
     s.disk_full = false;
     if (!s.alive || !s.journal_broken) continue;

@@ -80,20 +80,14 @@ void World::start(int d) {
   s.grants.clear();
   s.asked_grants.clear();
   s.journal_broken = false;
+  const bool expired = std::exchange(s.expired, false);
 
   std::optional<BrokerMemory> memory;
-  std::vector<ChannelAssignment> assignments;
   std::size_t used = 0;
   auto journal = decode_journal(s.disk, &used);
   if (!s.disk.empty() && !journal)
     violate("journal of a killed daemon: " + journal.error().message);
-  const bool resumes = journal && now_ - s.died < seconds(30);
-  if (journal) {
-    for (auto& [workload, assignment] : journal->assignments) {
-      if (!resumes) assignment.holders.erase(s.node);
-      if (!assignment.holders.empty()) assignments.push_back(assignment);
-    }
-  }
+  const bool resumes = journal && !journal->clean_stop && !expired && now_ - s.died < seconds(30);
   if (resumes) {
     note("daemon resumed");
     s.disk.resize(used);
@@ -113,7 +107,6 @@ void World::start(int d) {
       }
       memory->sessions.push_back({id, record.channel, record.uid, record.gpu_uid, pidfd});
     }
-    for (const auto& [workload, grant] : journal->grants) s.grants[workload] = grant.channel;
   } else {
     if (s.life > 1) note("daemon replaced");
     s.header = {};
@@ -122,12 +115,13 @@ void World::start(int d) {
     s.header.instance = uuid_of(s.random->next(), s.random->next());
     s.random->fill(s.header.key);
     s.header.node = s.node;
-    s.mirror = {};
-    s.mirror.header = s.header;
-    for (const auto& each : assignments) s.mirror.assignments[each.workload] = each;
+    s.mirror = succeed_journal(journal ? std::move(*journal) : JournalState{}, s.header);
     s.disk = compact_journal(s.mirror);
   }
 
+  std::vector<ChannelAssignment> assignments;
+  for (const auto& [workload, each] : s.mirror.assignments) assignments.push_back(each);
+  for (const auto& [workload, grant] : s.mirror.grants) s.grants[workload] = grant.channel;
   BrokerConfig config;
   config.domain_id = s.header.domain_id;
   config.instance = s.header.instance;
@@ -149,16 +143,46 @@ void World::crash(int d, std::string_view point) {
   DaemonSim& s = daemons_[static_cast<std::size_t>(d)];
   note(point);
   trace(fmt::format("daemon {} dies: {}", d, point));
-  s.alive = false;
-  s.died = now_;
-  s.broker.reset();
-  s.registry.reset();
   if (random_.chance(2)) {  // the last append was torn
     auto torn = encode_journal_record(SessionRecord{7, 1, 2, 3, 4, 5});
     torn.resize(1 + random_.pick(torn) % (torn.size() - 1));
     s.disk.insert(s.disk.end(), torn.begin(), torn.end());
     note("torn journal tail");
   }
+  const bool late = random_.chance(4);
+  if (late) {  // membership gives up on the instance when the lease is over
+    const Uuid instance = s.header.instance;
+    at(seconds(30), [this, d, instance] {
+      const DaemonSim& gone = daemons_[static_cast<std::size_t>(d)];
+      if (!gone.alive || gone.header.instance != instance) {
+        tell_instance_ended(d, instance, Errc::kPeerLost);
+      }
+    });
+  }
+  end_life(d, late ? Nanos(seconds(31)) : Nanos(milliseconds(random_.below(5000))));
+}
+
+/// SIGTERM: the successor is a new instance, and the others hear of it at once.
+void World::stop_in_order(int d) {
+  DaemonSim& s = daemons_[static_cast<std::size_t>(d)];
+  trace(fmt::format("daemon {} stops in order", d));
+  const std::uint64_t life = s.life;
+  step(d, ShutdownRequested{});
+  if (!s.alive || s.life != life) return;
+  s.expired = true;  // in place, whether the record fits the disk or not
+  append(d, CleanStopRecord{});
+  note("daemon stopped in order");
+  at(milliseconds(1 + static_cast<std::int64_t>(random_.below(10))),
+     [this, d, instance = s.header.instance] { tell_instance_ended(d, instance, Errc::kOk); });
+  end_life(d, Nanos(milliseconds(random_.below(5000))));
+}
+
+void World::end_life(int d, Nanos away) {
+  DaemonSim& s = daemons_[static_cast<std::size_t>(d)];
+  s.alive = false;
+  s.died = now_;
+  s.broker.reset();
+  s.registry.reset();
   const std::map<ConnectionId, int> clients = std::exchange(s.clients, {});
   for (const auto& [id, c] : clients) {
     at(milliseconds(1), [this, c, id] {
@@ -167,28 +191,19 @@ void World::crash(int d, std::string_view point) {
   }
   for (int other = 0; other < 4; ++other) disconnect(d, other);
   at(milliseconds(1), [this] { ready_changed(); });
-  const bool late = random_.chance(4);
-  const Nanos away = late ? Nanos(seconds(31)) : Nanos(milliseconds(random_.below(5000)));
-  if (late) {  // membership gives up on the instance when the lease is over
-    const Uuid instance = s.header.instance;
-    at(seconds(30), [this, d, instance] {
-      DaemonSim& gone = daemons_[static_cast<std::size_t>(d)];
-      if (gone.alive && gone.header.instance == instance) return;
-      note("peer instance ended");
-      for (int other = 0; other < 4; ++other) {
-        if (other == d || daemons_[static_cast<std::size_t>(other)].domain != gone.domain) continue;
-        if (daemons_[static_cast<std::size_t>(other)].alive) {
-          step(other, PeerInstanceEnded{gone.node, instance, Errc::kPeerLost});
-        }
-        if (daemons_[static_cast<std::size_t>(other)].alive) {
-          registry_step(other, RegistryNodeEnded{gone.node});
-        }
-      }
-    });
-  }
   at(away, [this, d] {
     if (!daemons_[static_cast<std::size_t>(d)].alive) start(d);
   });
+}
+
+void World::tell_instance_ended(int d, const Uuid& instance, Errc reason) {
+  note("peer instance ended");
+  const DaemonSim& gone = daemons_[static_cast<std::size_t>(d)];
+  for (int other = 0; other < 4; ++other) {
+    if (other == d || daemons_[static_cast<std::size_t>(other)].domain != gone.domain) continue;
+    step(other, PeerInstanceEnded{gone.node, instance, reason});
+    registry_step(other, RegistryNodeEnded{gone.node});
+  }
 }
 
 void World::maybe_crash(int d, std::string_view point) {
@@ -241,10 +256,7 @@ bool World::append(int d, const JournalRecord& record) {
   }
   // What the daemon knows goes into the next whole journal; an id block only counts once written.
   if (!std::holds_alternative<NextIdRecord>(record) || !s.journal_broken) {
-    auto log = compact_journal(s.mirror);
-    const auto bytes = encode_journal_record(record);
-    log.insert(log.end(), bytes.begin(), bytes.end());
-    s.mirror = *decode_journal(log);
+    apply_journal_record(s.mirror, record);
   }
   return !s.journal_broken;
 }
@@ -367,6 +379,7 @@ void World::connect(int a, int b) {
   DaemonSim& x = daemons_[static_cast<std::size_t>(a)];
   DaemonSim& y = daemons_[static_cast<std::size_t>(b)];
   if (!x.alive || !y.alive || x.domain != y.domain || x.links.contains(b)) return;
+  if (cut_off_ == a || cut_off_ == b) return at(milliseconds(100), [this, a, b] { connect(a, b); });
   const ConnectionId at_x = x.next_connection++, at_y = y.next_connection++;
   x.links[b] = at_x;
   y.links[a] = at_y;

@@ -104,6 +104,7 @@ struct DaemonSim {
   std::vector<std::byte> disk;
   JournalState mirror;  ///< what the daemon believes it has written
   bool disk_full = false, journal_broken = false;
+  bool expired = false;  ///< the journal says that its instance has ended
   std::set<FdToken> held;
   std::map<FdToken, int> pidfd_client;
   FdToken next_fd = 1;
@@ -134,6 +135,9 @@ class World {
   void start(int d);
   void crash(int d, std::string_view point);
   void maybe_crash(int d, std::string_view point);
+  void stop_in_order(int d);
+  void end_life(int d, Nanos away);
+  void tell_instance_ended(int d, const Uuid& instance, Errc reason);
   void step(int d, BrokerEvent event);
   void run_effect(int d, const BrokerEffect& effect);
   void registry_step(int d, RegistryEvent event);
@@ -165,6 +169,7 @@ class World {
   void check_told(bool final_check);
   void check_channels();
   void fault();
+  void cut_off(int d);
   void wind_down();
 
   SimOptions options_;
@@ -183,6 +188,7 @@ class World {
   std::map<std::pair<int, int>, Time> link_clock_;  ///< keeps a link's frames in order
   bool faults_ = true;  ///< daemons, links and disks fail in this history
   bool winding_down_ = false;
+  int cut_off_ = -1;  ///< the daemon that no other can reach; -1: none
 };
 
 }  // namespace imex::sim

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <optional>
 
@@ -18,31 +19,8 @@ namespace {
 constexpr std::size_t kJournalBytesMax = 256U << 20U;
 /// A log is written anew when it has grown beyond this and beyond four times its shortest form.
 constexpr std::size_t kCompactBytesMin = 1U << 20U;
-
-/// Adds one record to the state; the same as decoding it from the end of the log.
-struct Apply {
-  JournalState& state;
-  void operator()(const SessionRecord& r) const { state.sessions.insert_or_assign(r.id, r); }
-  void operator()(const SessionEndedRecord& r) const { state.sessions.erase(r.id); }
-  void operator()(const NextIdRecord& r) const { state.next_id = r.next_id; }
-  void operator()(const ImporterRecord& r) const {
-    if (r.present) {
-      state.importers.insert(r.node);
-    } else {
-      state.importers.erase(r.node);
-    }
-  }
-  void operator()(const AssignmentRecord& r) const {
-    if (r.assignment.holders.empty()) {
-      state.assignments.erase(r.assignment.workload);
-    } else {
-      state.assignments.insert_or_assign(r.assignment.workload, r.assignment);
-    }
-  }
-  void operator()(const GrantRecord& r) const { state.grants.insert_or_assign(r.workload, r); }
-  void operator()(const ReleaseRecord& r) const { state.grants.erase(r.workload); }
-  void operator()(const CleanStopRecord&) const { state.clean_stop = true; }
-};
+/// Alive then and not since: no lease is that long.
+constexpr Time kLongAgo{-std::chrono::nanoseconds(std::chrono::years(100)).count()};
 
 Result<void> write_all(int fd, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
@@ -64,17 +42,6 @@ ResumeVerdict judge(const JournalState& state, const JournalHeader& fresh, Nanos
   // Never alive in the future: a header that says so is not to be believed.
   if (away < Nanos(0) || away > lease) return ResumeVerdict::kLeaseOver;
   return ResumeVerdict::kResumed;
-}
-
-/// What a new instance keeps of the old one.
-JournalState inherit(JournalState old, const JournalHeader& fresh, ResumeVerdict verdict) {
-  JournalState state;
-  state.header = fresh;
-  if (verdict == ResumeVerdict::kLeaseOver) {
-    state.grants = std::move(old.grants);
-    state.assignments = std::move(old.assignments);
-  }
-  return state;
 }
 
 }  // namespace
@@ -121,7 +88,7 @@ Result<JournalFile::Opened> JournalFile::open(const std::string& path, const Jou
   } else if (old) {
     const bool same_list = old->header.list_digest == fresh.list_digest;
     if (same_list && !old->clean_stop) former_importers = old->importers;
-    state = inherit(std::move(*old), fresh, verdict);
+    state = succeed_journal(std::move(*old), fresh);
     // They count until they have come back: a crash while waiting must not forget them.
     state.importers = former_importers;
   }
@@ -132,7 +99,10 @@ Result<JournalFile::Opened> JournalFile::open(const std::string& path, const Jou
 }
 
 Result<void> JournalFile::append(const JournalRecord& record) {
-  std::visit(Apply{state_}, record);
+  apply_journal_record(state_, record);
+  // Peers hear that this instance ends, so nobody may go on as it, on a full disk either: the eight
+  // bytes in place need no space.
+  if (state_.clean_stop) touch_alive(kLongAgo);
   if (broken_) return fail(Errc::kResourceExhausted, "the journal cannot be written");
   const std::vector<std::byte> bytes = encode_journal_record(record);
   if (auto written = write_all(fd_.get(), bytes); !written) {
@@ -171,6 +141,10 @@ Result<void> JournalFile::rewrite() {
 }
 
 void JournalFile::touch(Time now) noexcept {
+  if (!state_.clean_stop) touch_alive(now);
+}
+
+void JournalFile::touch_alive(Time now) noexcept {
   state_.header.alive_ns = now.ns;
   [[maybe_unused]] const auto written =
       ::pwrite(fd_.get(), &now.ns, sizeof now.ns, static_cast<off_t>(kJournalAliveOffset));

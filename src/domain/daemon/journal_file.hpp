@@ -31,14 +31,15 @@ class JournalFile {
   struct Opened;
 
   /// Reads what is there, decides, and writes the shortest log that says the same. `fresh` has the
-  /// identity of this start; instance and key of the journal replace its own on a resume. Grants
-  /// and assignments outlive the instance within one boot, importers also a crash of the machine:
-  /// they are given back for quorum RECOVERY if the node list is the same. Errors: the file cannot
-  /// be written.
+  /// identity of this start; instance and key of the journal replace its own on a resume. What
+  /// outlives the instance: the channel numbers of others (succeed_journal()), and importers after
+  /// an unclean stop, given back for quorum RECOVERY if the node list is the same. Errors: the file
+  /// cannot be written.
   [[nodiscard]] static Result<Opened> open(const std::string& path, const JournalHeader& fresh,
                                            Nanos lease, Time now);
 
   /// Errors: the disk is full or broken; the file is as before then, and broken() until rewrite().
+  /// Nobody resumes after a CleanStopRecord, whether it could be written or not.
   [[nodiscard]] Result<void> append(const JournalRecord& record);
   /// Writes the whole state anew, beside, and renames it over the file.
   [[nodiscard]] Result<void> rewrite();
@@ -51,6 +52,7 @@ class JournalFile {
  private:
   JournalFile(std::string path, JournalState state)
       : path_(std::move(path)), state_(std::move(state)) {}
+  void touch_alive(Time at) noexcept;
 
   std::string path_;
   JournalState state_;

@@ -72,11 +72,13 @@ TEST_F(JournalFileTest, ResumesWithinTheLeaseWithAllThatWasWritten) {
   EXPECT_TRUE(second.former_importers.empty());
 }
 
-TEST_F(JournalFileTest, AfterTheLeaseOnlyGrantsStayAndImportersAreWaitedFor) {
+TEST_F(JournalFileTest, AfterTheLeaseOnlyTheNumbersOfOthersStayAndImportersAreWaitedFor) {
   {
     auto first = open(header_, start_);
     ASSERT_TRUE(first.file.append(SessionRecord{7, 1, 0, 9, 11, 13}));
     ASSERT_TRUE(first.file.append(GrantRecord{"job", 1, 0, {9}}));
+    ASSERT_TRUE(first.file.append(AssignmentRecord{{"job", 1, {2, 4}}}));
+    ASSERT_TRUE(first.file.append(AssignmentRecord{{"own", 3, {4}}}));
     ASSERT_TRUE(first.file.append(ImporterRecord{2, true}));
   }
   const JournalHeader next = fresh();
@@ -84,19 +86,38 @@ TEST_F(JournalFileTest, AfterTheLeaseOnlyGrantsStayAndImportersAreWaitedFor) {
   EXPECT_EQ(second.verdict, ResumeVerdict::kLeaseOver);
   EXPECT_EQ(second.file.state().header.instance, next.instance);
   EXPECT_TRUE(second.file.state().sessions.empty());
-  EXPECT_EQ(second.file.state().grants.size(), 1U);
+  EXPECT_TRUE(second.file.state().grants.empty());
+  const std::map<std::string, ChannelAssignment> of_others{{"job", {"job", 1, {2}}}};
+  EXPECT_EQ(second.file.state().assignments, of_others);
   EXPECT_EQ(second.former_importers, std::set<NodeId>{2});
 }
 
 TEST_F(JournalFileTest, AnOrderlyStopOrAnotherIdentityIsANewInstance) {
   {
-    ASSERT_TRUE(open(header_, start_).file.append(GrantRecord{"job", 1, 0, {}}));
+    auto first = open(header_, start_);
+    ASSERT_TRUE(first.file.append(GrantRecord{"job", 1, 0, {}}));
+    ASSERT_TRUE(first.file.append(AssignmentRecord{{"job", 1, {2, 4}}}));
   }
   JournalHeader other = fresh();
   other.boot_id.bytes[1] = std::byte{9};
-  EXPECT_EQ(open(other, start_).verdict, ResumeVerdict::kOtherBoot);
+  {
+    auto rebooted = open(other, start_);
+    EXPECT_EQ(rebooted.verdict, ResumeVerdict::kOtherBoot);
+    EXPECT_TRUE(rebooted.file.state().grants.empty());
+    EXPECT_EQ(rebooted.file.state().assignments.size(), 1U);
+    ASSERT_TRUE(rebooted.file.append(CleanStopRecord{}));
+  }
+  {
+    auto stopped = open(other, start_);
+    EXPECT_EQ(stopped.verdict, ResumeVerdict::kCleanStop);
+    EXPECT_EQ(stopped.file.state().assignments.size(), 1U);
+  }
   other.domain_id.bytes[1] = std::byte{9};
-  EXPECT_EQ(open(other, start_).verdict, ResumeVerdict::kOtherDomain);
+  {
+    auto stranger = open(other, start_);
+    EXPECT_EQ(stranger.verdict, ResumeVerdict::kOtherDomain);
+    EXPECT_TRUE(stranger.file.state().assignments.empty());
+  }
   other.node = 5;
   auto third = open(other, start_);
   EXPECT_EQ(third.verdict, ResumeVerdict::kOtherNode);
@@ -118,29 +139,54 @@ TEST_F(JournalFileTest, DamageIsANewInstanceNotAnError) {
   EXPECT_EQ(open(header_, start_).verdict, ResumeVerdict::kDamaged);
 }
 
+/// A disk that ends five bytes behind `path`, in the middle of the next record.
+class FullDisk {
+ public:
+  explicit FullDisk(const std::string& path) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    struct stat facts{};
+    EXPECT_EQ(::stat(path.c_str(), &facts), 0);
+    EXPECT_EQ(::getrlimit(RLIMIT_FSIZE, &former_), 0);
+    const rlimit full{static_cast<rlim_t>(facts.st_size) + 5, former_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  }
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+  ~FullDisk() {
+    EXPECT_EQ(::setrlimit(RLIMIT_FSIZE, &former_), 0);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+ private:
+  void (*handler_)(int);
+  rlimit former_{};
+};
+
 TEST_F(JournalFileTest, OnAFullDiskItIsBrokenUntilTheStateIsWrittenAnew) {
   auto opened = open(header_, start_);
-  rlimit former{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &former), 0);
-  struct stat facts{};
-  ASSERT_EQ(::stat(path().c_str(), &facts), 0);
-  const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
-  // A disk that ends in the middle of the next record.
-  const rlimit full{static_cast<rlim_t>(facts.st_size) + 5, former.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
-  const auto failed = opened.file.append(GrantRecord{"job", 1, 0, {}});
-  const bool broken = opened.file.broken();
-  const bool still = !opened.file.append(NextIdRecord{77});
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &former), 0);
-  std::signal(SIGXFSZ, ignored);
-  EXPECT_FALSE(failed);
-  EXPECT_TRUE(broken && still);
+  bool failed = false, broken = false, still = false;
+  {
+    const FullDisk full(path());
+    failed = !opened.file.append(GrantRecord{"job", 1, 0, {}});
+    broken = opened.file.broken();
+    still = !opened.file.append(NextIdRecord{77});
+  }
+  EXPECT_TRUE(failed && broken && still);
   ASSERT_TRUE(opened.file.rewrite());
   EXPECT_FALSE(opened.file.broken());
   auto second = open(fresh(), start_);
   EXPECT_EQ(second.verdict, ResumeVerdict::kResumed);
   EXPECT_EQ(second.file.state().grants.size(), 1U);  // nothing that failed meanwhile is missing
   EXPECT_EQ(second.file.state().next_id, 77U);
+}
+
+TEST_F(JournalFileTest, AnOrderlyStopOnAFullDiskIsNotResumedEither) {
+  {
+    auto opened = open(header_, start_);
+    const FullDisk full(path());
+    EXPECT_FALSE(opened.file.append(CleanStopRecord{}));
+    opened.file.touch(start_ + seconds(1));  // the last pass of a timer
+  }
+  EXPECT_EQ(open(fresh(), start_ + seconds(2)).verdict, ResumeVerdict::kLeaseOver);
 }
 
 TEST_F(JournalFileTest, IsWrittenAnewWhenItHasGrown) {

@@ -100,6 +100,7 @@ class ChannelRegistry {
   ChannelRegistry(RegistryConfig config, std::vector<ChannelAssignment> journalled);
   ~ChannelRegistry();
   ChannelRegistry(ChannelRegistry&&) noexcept;
+  ChannelRegistry& operator=(ChannelRegistry&&) noexcept;
   [[nodiscard]] std::vector<RegistryEffect> step(RegistryEvent event, Time now);
   [[nodiscard]] Time next_deadline() const noexcept;
   [[nodiscard]] std::vector<ChannelAssignment> table() const;

@@ -101,6 +101,14 @@ struct JournalState {
 /// Errors: kDataLoss, kVersionMismatch.
 [[nodiscard]] Result<JournalState> decode_journal(std::span<const std::byte> bytes,
                                                   std::size_t* bytes_used = nullptr);
+/// Adds one record to the state; the same as decoding it from the end of the log.
+void apply_journal_record(JournalState& state, const JournalRecord& record);
+/// The first state of a new instance that finds the journal of another one (lease over, orderly
+/// stop, machine started anew, other node id): the channel numbers that other nodes hold, and
+/// nothing else. A number is safe because every node of the majority that took it remembers it; one
+/// that forgot would help to give it out twice. What the former instance granted itself ended with
+/// it, and the others were told so. Of another domain: nothing at all.
+[[nodiscard]] JournalState succeed_journal(JournalState former, const JournalHeader& fresh);
 /// The shortest log that gives `state`: header and records.
 [[nodiscard]] std::vector<std::byte> compact_journal(const JournalState& state);
 
