@@ -3,20 +3,13 @@
 #include <fmt/format.h>
 #include <imex/control/v1/control.grpc.pb.h>
 
+#include "grant_wire.hpp"
 #include "local_service.hpp"
 
 namespace imex::domain {
 namespace {
 
 namespace pb = imex::control::v1;
-
-ChannelGrant from_proto(const pb::Grant& grant) {
-  return {grant.workload(),
-          grant.channel(),
-          grant.path(),
-          grant.uid(),
-          {grant.gpu_uids().begin(), grant.gpu_uids().end()}};
-}
 
 }  // namespace
 
@@ -72,9 +65,7 @@ Result<void> ControlClient::release(const std::string& workload) {
 Result<std::vector<ChannelGrant>> ControlClient::list() {
   IMEX_TRY(const pb::ListReply reply,
            impl_->call(&pb::Control::Stub::List, pb::ListRequest{}, "list granted channels"));
-  std::vector<ChannelGrant> grants;
-  for (const pb::Grant& grant : reply.grants()) grants.push_back(from_proto(grant));
-  return grants;
+  return from_proto(reply);
 }
 
 }  // namespace imex::domain

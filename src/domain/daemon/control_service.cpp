@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <imex/control/v1/control.grpc.pb.h>
 
+#include "control_wire.hpp"
 #include "grpc_server.hpp"
 
 namespace imex::domain {
@@ -15,32 +16,6 @@ namespace pb = imex::control::v1;
 
 constexpr int kMessageBytesMax = 256 << 10;
 constexpr std::chrono::milliseconds kStopGrace{200};
-constexpr std::size_t kWorkloadMax = 128;
-constexpr int kGpusMax = 256;
-
-Result<void> check_workload(const std::string& workload) {
-  const auto printable = [](unsigned char c) { return c > 0x20 && c < 0x7f; };
-  if (!workload.empty() && workload.size() <= kWorkloadMax &&
-      std::ranges::all_of(workload, printable)) {
-    return {};
-  }
-  return fail(Errc::kInvalidArgument,
-              fmt::format("a workload's name has 1 to {} printable characters without blanks",
-                          kWorkloadMax));
-}
-
-Result<GrantAsked> read_grant(const pb::GrantRequest& request) {
-  IMEX_CHECK_OK(check_workload(request.workload()));
-  if (request.gpu_uids_size() > kGpusMax || request.gpu_indexes_size() > kGpusMax) {
-    return fail(Errc::kInvalidArgument, fmt::format("a grant names at most {} GPUs", kGpusMax));
-  }
-  GrantAsked asked{request.workload(),
-                   {request.gpu_uids().begin(), request.gpu_uids().end()},
-                   {request.gpu_indexes().begin(), request.gpu_indexes().end()},
-                   {}};
-  if (request.has_uid()) asked.uid = request.uid();
-  return asked;
-}
 
 }  // namespace
 
@@ -71,11 +46,12 @@ struct ControlService::Impl final : pb::Control::CallbackService {
                                     pb::ReleaseReply* reply) override {
     static_cast<void>(reply);
     grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-    if (const auto checked = check_workload(request->workload()); !checked) {
-      reactor->Finish(grpc_status(checked.error()));
+    auto workload = read_release(*request);
+    if (!workload) {
+      reactor->Finish(grpc_status(workload.error()));
       return reactor;
     }
-    loop.post([this, reactor, workload = request->workload()] {
+    loop.post([this, reactor, workload = std::move(*workload)] {
       const auto released = source.release(workload);
       reactor->Finish(released ? grpc::Status::OK : grpc_status(released.error()));
     });

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include <fmt/format.h>
+#include <google/protobuf/stubs/logging.h>
 
 #include "daemon.hpp"
 #include "descriptor_reserve.hpp"
@@ -195,6 +196,8 @@ int run_daemon_process(DaemonProcess process) {
   // costs a handler for each fork of a process that never forks.
   ::setenv("GRPC_VERBOSITY", "NONE", 0);
   ::setenv("GRPC_ENABLE_FORK_SUPPORT", "0", 0);
+  // Nor have protobuf's: one for each bad text that somebody sends, as fast as they send.
+  google::protobuf::SetLogHandler(nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit is an error of write(), as a full disk is
   DescriptorReserve::raise_limit();
