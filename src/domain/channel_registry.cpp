@@ -111,6 +111,17 @@ struct ChannelRegistry::State {
     if (found != table.end() && found->second.holders.erase(node) != 0) journal(workload);
   }
 
+  /// Counts a claim that contradicts what was granted on this node. Of the rest a node cannot be so
+  /// sure: an allocator that died may have left it a proposal that nobody agreed to.
+  void count_conflict(const std::string& workload, std::uint32_t channel) {
+    const ChannelAssignment* owner = owner_of(channel);
+    const bool number = owner != nullptr && owner->workload != workload;
+    const auto known = table.find(workload);
+    const bool name = known != table.end() && known->second.channel != channel;
+    if ((number && granted.contains(owner->workload)) || (name && granted.contains(workload)))
+      ++conflict_count;
+  }
+
   [[nodiscard]] Error minority() const {
     return {
         Errc::kUnavailable,
@@ -184,7 +195,7 @@ struct ChannelRegistry::State {
     }
     drop(m.workload, config.self);  // taken when it was proposed, and not agreed
     if (m.code != Errc::kOk) return finish_grants(m.workload, m.code, 0, m.text);
-    ++conflict_count;
+    count_conflict(m.workload, m.channel);
     give_up(m.workload);
     finish_grants(m.workload, Errc::kAlreadyExists, 0,
                   fmt::format("channel {} belongs to another workload on this node", m.channel));
@@ -326,7 +337,7 @@ struct ChannelRegistry::State {
     Proposal& proposal = found->second;
     withdraw(workload, proposal);
     if (table.contains(workload)) {  // others hold it here under this number: two truths
-      ++conflict_count;
+      if (granted.contains(workload)) ++conflict_count;
       return conclude(workload, {Errc::kAlreadyExists,
                                  fmt::format("channel {} belongs to workload '{}' on another node",
                                              proposal.channel, m.other),
@@ -411,16 +422,13 @@ struct ChannelRegistry::State {
   }
 
   void merge(NodeId from, const RegistryMessage& m) {
-    std::set<std::string> held_by_sender;
+    forget_outdated(from, m.table);
     for (const ChannelAssignment& theirs : m.table) {
       if (theirs.workload.empty() || theirs.workload.size() > kWorkloadBytesMax) continue;
       for (const NodeId holder : theirs.holders) {
-        if (holder == config.self) continue;
-        if (!hold(theirs.workload, theirs.channel, holder)) {
-          ++conflict_count;
-          break;
-        }
-        if (holder == from) held_by_sender.insert(theirs.workload);
+        if (holder == config.self || hold(theirs.workload, theirs.channel, holder)) continue;
+        // What it only heard of others may be outdated.
+        if (holder == from) count_conflict(theirs.workload, theirs.channel);
       }
       const bool held = granted.contains(theirs.workload);
       const bool waits = waits_for(theirs.workload);
@@ -432,13 +440,19 @@ struct ChannelRegistry::State {
         send(from, std::move(correction));
       }
     }
-    std::vector<std::string> outdated;  // of its own holds the sender knows best
+  }
+
+  /// Of its own holds the sender knows best: what it does not name is over.
+  void forget_outdated(NodeId from, const std::vector<ChannelAssignment>& theirs) {
+    std::map<std::string, std::uint32_t> held;
+    for (const ChannelAssignment& each : theirs) {
+      if (each.holders.contains(from)) held.emplace(each.workload, each.channel);
+    }
+    std::vector<std::string> outdated;
     for (const auto& [workload, assignment] : table) {
-      const bool in_agreement = proposals.contains(workload);
-      if (assignment.holders.contains(from) && !held_by_sender.contains(workload) &&
-          !in_agreement) {
-        outdated.push_back(workload);
-      }
+      if (!assignment.holders.contains(from) || proposals.contains(workload)) continue;
+      const auto named = held.find(workload);
+      if (named == held.end() || named->second != assignment.channel) outdated.push_back(workload);
     }
     for (const std::string& workload : outdated) drop(workload, from);
   }
@@ -523,10 +537,12 @@ struct ChannelRegistry::State {
   void on(const RegistryTick&) { tick(); }
 };
 
-ChannelRegistry::ChannelRegistry(RegistryConfig config, std::vector<ChannelAssignment> journalled)
+ChannelRegistry::ChannelRegistry(RegistryConfig config, std::vector<ChannelAssignment> journalled,
+                                 std::set<std::string> granted)
     : state_(std::make_unique<State>()) {
   state_->config = config;
   for (ChannelAssignment& each : journalled) {
+    if (!granted.contains(each.workload)) each.holders.erase(config.self);
     if (each.holders.empty()) continue;
     std::string workload = each.workload;
     if (each.holders.contains(config.self)) state_->granted.insert(workload);

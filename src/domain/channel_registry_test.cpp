@@ -17,7 +17,7 @@ class Cluster {
   explicit Cluster(NodeId count, std::uint32_t channels_max = 16) {
     for (NodeId node = 0; node < count; ++node) {
       nodes.emplace_back(RegistryConfig{node, channels_max, seconds(2)},
-                         std::vector<ChannelAssignment>{});
+                         std::vector<ChannelAssignment>{}, std::set<std::string>{});
       up.insert(node);
     }
     announce();
@@ -75,7 +75,7 @@ class Cluster {
     std::vector<ChannelAssignment> kept;
     const JournalState state = succeed_journal(former, former.header);
     for (const auto& [workload, each] : state.assignments) kept.push_back(each);
-    nodes[node] = ChannelRegistry(RegistryConfig{node, 16, seconds(2)}, kept);
+    nodes[node] = ChannelRegistry(RegistryConfig{node, 16, seconds(2)}, kept, {});
     for (NodeId other = 0; other < nodes.size(); ++other) {
       if (other != node && up.contains(other)) step(other, RegistryNodeEnded{node});
     }
@@ -260,10 +260,21 @@ TEST(ChannelRegistryTest, ConflictingTableIsCountedAndWhatWasHereIsKept) {
 }
 
 TEST(ChannelRegistryTest, JournalledTableIsKnownAtTheStart) {
-  ChannelRegistry registry(RegistryConfig{0, 16, seconds(2)}, {{"job", 5, {0}}, {"empty", 6, {}}});
+  ChannelRegistry registry(RegistryConfig{0, 16, seconds(2)}, {{"job", 5, {0}}, {"empty", 6, {}}},
+                           {"job"});
   ASSERT_EQ(registry.table().size(), 1U);
   const auto effects = registry.step(GrantWanted{1, "job"}, Time{});
   EXPECT_EQ(std::get<GrantDone>(effects.at(0)).channel, 5U);
+}
+
+TEST(ChannelRegistryTest, AHoldThatDiedDuringAgreementIsNoGrant) {
+  // Proposed for this node itself, journalled, and then the daemon died before anybody agreed.
+  ChannelRegistry registry(RegistryConfig{0, 16, seconds(2)},
+                           {{"job", 5, {0}}, {"other", 6, {0, 1}}}, {});
+  ASSERT_EQ(registry.table().size(), 1U);
+  EXPECT_EQ(registry.table()[0].holders, std::set<NodeId>{1});
+  const auto effects = registry.step(GrantWanted{1, "job"}, Time{});
+  EXPECT_EQ(std::get<GrantDone>(effects.at(0)).code, Errc::kUnavailable);
 }
 
 TEST(ChannelRegistryTest, ANodeThatStartsAnewStillKnowsWhatItHelpedToGiveOut) {

@@ -121,7 +121,11 @@ void World::start(int d) {
 
   std::vector<ChannelAssignment> assignments;
   for (const auto& [workload, each] : s.mirror.assignments) assignments.push_back(each);
-  for (const auto& [workload, grant] : s.mirror.grants) s.grants[workload] = grant.channel;
+  std::set<std::string> granted;
+  for (const auto& [workload, grant] : s.mirror.grants) {
+    s.grants[workload] = grant.channel;
+    granted.insert(workload);
+  }
   BrokerConfig config;
   config.domain_id = s.header.domain_id;
   config.instance = s.header.instance;
@@ -129,7 +133,7 @@ void World::start(int d) {
   config.key = s.header.key;
   config.node = s.node;
   s.broker.emplace(config, *s.random, now_, std::move(memory));
-  s.registry.emplace(RegistryConfig{s.node, 64, seconds(2)}, assignments);
+  s.registry.emplace(RegistryConfig{s.node, 64, seconds(2)}, assignments, granted);
   step(d, FabricChanged{gpus_of(d)});
   for (const auto& [workload, channel] : std::map(s.grants)) {
     if (s.alive) step(d, ChannelOpened{channel, {}, workload == "left" ? 1000U : 2000U});
@@ -181,6 +185,7 @@ void World::end_life(int d, Nanos away) {
   DaemonSim& s = daemons_[static_cast<std::size_t>(d)];
   s.alive = false;
   s.died = now_;
+  forgot_numbers_ = forgot_numbers_ || s.journal_broken;
   s.broker.reset();
   s.registry.reset();
   const std::map<ConnectionId, int> clients = std::exchange(s.clients, {});
@@ -198,7 +203,8 @@ void World::end_life(int d, Nanos away) {
 
 void World::tell_instance_ended(int d, const Uuid& instance, Errc reason) {
   note("peer instance ended");
-  const DaemonSim& gone = daemons_[static_cast<std::size_t>(d)];
+  DaemonSim& gone = daemons_[static_cast<std::size_t>(d)];
+  if (!gone.alive) gone.grants.clear();  // no channel of a daemon that is gone can be opened
   for (int other = 0; other < 4; ++other) {
     if (other == d || daemons_[static_cast<std::size_t>(other)].domain != gone.domain) continue;
     step(other, PeerInstanceEnded{gone.node, instance, reason});
@@ -368,6 +374,9 @@ void World::run_registry_effect(int d, const RegistryEffect& effect) {
     trace(fmt::format("daemon {} grants channel {} to {}", d, done->channel, workload));
     step(d, ChannelOpened{done->channel, {}, uid});
   } else if (const auto* journal = std::get_if<JournalAssignment>(&effect)) {
+    trace(fmt::format("daemon {} notes channel {} of {}, held by {} nodes", d,
+                      journal->assignment.channel, journal->assignment.workload,
+                      journal->assignment.holders.size()));
     append(d, AssignmentRecord{journal->assignment});
     maybe_crash(d, "killed after append of an assignment");
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -170,6 +171,7 @@ class World {
   void check_channels();
   void fault();
   void cut_off(int d);
+  void job_ends(int domain, std::string_view workload);
   void wind_down();
 
   SimOptions options_;
@@ -188,7 +190,8 @@ class World {
   std::map<std::pair<int, int>, Time> link_clock_;  ///< keeps a link's frames in order
   bool faults_ = true;  ///< daemons, links and disks fail in this history
   bool winding_down_ = false;
-  int cut_off_ = -1;  ///< the daemon that no other can reach; -1: none
+  bool forgot_numbers_ = false;  ///< a daemon died that could not write its journal
+  int cut_off_ = -1;             ///< the daemon that no other can reach; -1: none
 };
 
 }  // namespace imex::sim

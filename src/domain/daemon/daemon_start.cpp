@@ -299,10 +299,12 @@ bool Daemon::open_machines(const OwnSlot& own) {
   for (const auto& [workload, assignment] : journal_->state().assignments) {
     assignments.push_back(assignment);
   }
+  std::set<std::string> granted;
+  for (const auto& [workload, grant] : journal_->state().grants) granted.insert(workload);
   RegistryConfig registry;
   registry.self = own.node;
   registry.channels_max = config_.channel_count;
-  registry_.emplace(registry, std::move(assignments));
+  registry_.emplace(registry, std::move(assignments), std::move(granted));
 
   MembershipConfig membership;
   membership.domain_id = config_.domain_id.value_or(Uuid{});
@@ -381,7 +383,8 @@ bool Daemon::open_commands() {
   if (!config_.command_socket.empty()) endpoints.push_back("unix:" + config_.command_socket);
   auto commands = CommandService::start(loop_, endpoints, *this);
   if (!commands) {
-    fail_start(ExitCode::kPortInUse, commands.error());
+    const bool taken = commands.error().code == Errc::kAlreadyExists;
+    fail_start(taken ? ExitCode::kPortInUse : ExitCode::kBadConfig, commands.error());
     return false;
   }
   commands_ = std::move(*commands);

@@ -97,15 +97,18 @@ using RegistryEffect = std::variant<SendRegistryMessage, GrantDone, JournalAssig
 
 class ChannelRegistry {
  public:
-  ChannelRegistry(RegistryConfig config, std::vector<ChannelAssignment> journalled);
+  /// `journalled`: the table of the life before; `granted`: the workloads that were granted on this
+  /// node. A hold of this node without a grant was still being agreed on, and is over.
+  ChannelRegistry(RegistryConfig config, std::vector<ChannelAssignment> journalled,
+                  std::set<std::string> granted);
   ~ChannelRegistry();
   ChannelRegistry(ChannelRegistry&&) noexcept;
   ChannelRegistry& operator=(ChannelRegistry&&) noexcept;
   [[nodiscard]] std::vector<RegistryEffect> step(RegistryEvent event, Time now);
   [[nodiscard]] Time next_deadline() const noexcept;
   [[nodiscard]] std::vector<ChannelAssignment> table() const;
-  /// Times that another node claimed a number or a workload that is assigned otherwise here; with
-  /// journals and majorities this stays 0. What was here first is kept.
+  /// Times that another node claimed a number or a workload that is granted otherwise on this node;
+  /// with journals and majorities this stays 0. What was here first is kept.
   [[nodiscard]] std::uint64_t conflicts() const noexcept;
 
  private:
