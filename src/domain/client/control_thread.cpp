@@ -96,10 +96,11 @@ void SessionCore::handle_early() {
     const MutexLock lock(mutex_);
     early.swap(early_);
   }
-  for (const Event& event : early) handle(event, true);
+  for (const Event& event : early) handle(event, false);
 }
 
-/// `again`: the request during which it came is over; whatever is still unknown stays so.
+/// What is unknown is kept while requests are on their way, and looked at again when one ends.
+/// `again`: no request can make it known any more.
 void SessionCore::handle(const Event& event, bool again) {
   switch (event.kind) {
     case Event::Kind::kExporterLost:
@@ -121,7 +122,7 @@ void SessionCore::on_import_event(const Event& event, bool again) {
     const MutexLock lock(mutex_);
     if (const auto found = imports_.find(event.id); found != imports_.end()) {
       record = found->second;
-    } else if (!again && turn_taken_ && early_.size() < kEarlyMax) {
+    } else if (!again && turns_ != 0 && early_.size() < kEarlyMax) {
       return early_.push_back(event);
     }
   }
@@ -177,7 +178,7 @@ void SessionCore::on_export_event(const Event& event, bool again) {
     const MutexLock lock(mutex_);
     const auto found = exports_.find(event.id);
     if (found == exports_.end()) {
-      if (!again && turn_taken_ && early_.size() < kEarlyMax) early_.push_back(event);
+      if (!again && turns_ != 0 && early_.size() < kEarlyMax) early_.push_back(event);
       return;
     }
     ExportRecord::Phase& phase = found->second->phase;

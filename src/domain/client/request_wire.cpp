@@ -90,12 +90,61 @@ Result<void> RequestWire::post(const Message& message, SteadyTime deadline) cons
 
 Result<Answer> RequestWire::call(const Message& message, std::span<const int> fds,
                                  SteadyTime deadline, int cancel_fd) {
-  const std::uint32_t id = ++last_id_ != 0 ? last_id_ : ++last_id_;  // 0: not asked for
-  IMEX_CHECK_OK(send(Frame{id, message}, fds, deadline, cancel_fd));
+  Waiter waiter;
+  std::uint32_t id = 0;
+  {
+    const MutexLock lock(inbox_->mutex);
+    id = inbox_->next_id();
+    inbox_->waiting.emplace(id, &waiter);
+  }
+  if (auto sent = send(Frame{id, message}, fds, deadline, cancel_fd); !sent) {
+    const MutexLock lock(inbox_->mutex);
+    leave(id);
+    return fail(std::move(sent).error());
+  }
+  return wait(id, waiter, message, deadline, cancel_fd);
+}
+
+Result<Answer> RequestWire::wait(std::uint32_t request_id, Waiter& waiter, const Message& message,
+                                 SteadyTime deadline, int cancel_fd) {
+  bool reader = false;
+  {
+    const MutexLock lock(inbox_->mutex);
+    waiter.asleep = true;
+    while (!waiter.answer && inbox_->reading && Clock::now() < deadline) {
+      static_cast<void>(waiter.wake.wait_until(inbox_->mutex, deadline));
+    }
+    waiter.asleep = false;
+    reader = !waiter.answer && !inbox_->reading;
+    if (reader) inbox_->reading = true;
+  }
+  Result<void> read;
+  if (reader) read = read_until(request_id, deadline, cancel_fd);
+  const MutexLock lock(inbox_->mutex);
+  if (reader) inbox_->reading = false;
+  leave(request_id);
+  if (waiter.answer) return std::move(*waiter.answer);
+  if (!read) return fail(std::move(read).error());
+  inbox_->silent = true;
+  remember_unanswered(request_id, message);
+  return fail(Errc::kDeadlineExceeded, "the daemon did not answer in time",
+              "the daemon may be stopped or overloaded; raise SessionOptions::timeout if not");
+}
+
+/// The call is over. If nobody reads now, somebody who sleeps must.
+void RequestWire::leave(std::uint32_t request_id) {
+  inbox_->waiting.erase(request_id);
+  if (inbox_->reading) return;
+  const auto next =
+      std::ranges::find_if(inbox_->waiting, [](const auto& each) { return each.second->asleep; });
+  if (next != inbox_->waiting.end()) next->second->wake.notify_one();
+}
+
+Result<void> RequestWire::read_until(std::uint32_t request_id, SteadyTime deadline, int cancel_fd) {
   const auto spin_until = may_spin() ? Clock::now() + kSpin : Clock::time_point::min();
   for (;;) {
-    auto got = take(id);
-    if (got && *got) return std::move(**got);
+    auto got = take(request_id);
+    if (got && *got) return {};
     if (got) continue;
     if (got.error().code != Errc::kResourceExhausted) return fail(std::move(got).error());
     if (Clock::now() < spin_until) continue;
@@ -104,45 +153,55 @@ Result<Answer> RequestWire::call(const Message& message, std::span<const int> fd
     IMEX_CHECK_OK(os::poll_any(items, deadline));
     if (items[1].readable) return fail(Errc::kUnavailable, "the connection to the daemon ended");
     if (items[0].readable || items[0].hung_up) continue;
-    if (Clock::now() < deadline) continue;
-    silent_ = true;
-    remember_unanswered(id, message);
-    return fail(Errc::kDeadlineExceeded, "the daemon did not answer in time",
-                "the daemon may be stopped or overloaded; raise SessionOptions::timeout if not");
+    if (Clock::now() >= deadline) return {};
   }
 }
 
-Result<std::optional<Answer>> RequestWire::take(std::uint32_t request_id) {
+Result<bool> RequestWire::take(std::uint32_t request_id) {
   IMEX_TRY(ReceivedFrame received, receive_frame(socket_.get()));
-  silent_ = false;
+  const MutexLock lock(inbox_->mutex);
+  inbox_->silent = false;
   auto* reply = std::get_if<Reply>(&received.frame.message);
   // Events go to the second connection; one sent before that was attached is void with it.
-  if (reply == nullptr) return std::optional<Answer>();
-  if (received.frame.request_id != request_id) {
-    undo_late(received.frame.request_id, *reply);
-    return std::optional<Answer>();
+  if (reply == nullptr) return false;
+  const std::uint32_t id = received.frame.request_id;
+  const auto asked = inbox_->waiting.find(id);
+  if (asked == inbox_->waiting.end()) {
+    undo_late(id, *reply);
+    return false;
   }
-  return std::optional(Answer{*reply, std::move(received.fds)});
+  Waiter& waiter = *asked->second;
+  if (waiter.answer) return fail(Errc::kDataLoss, fmt::format("request {} is answered twice", id));
+  waiter.answer = Answer{*reply, std::move(received.fds)};
+  if (id == request_id) return true;
+  waiter.wake.notify_one();
+  return false;
+}
+
+bool RequestWire::silent() const {
+  if (inbox_ == nullptr) return false;
+  const MutexLock lock(inbox_->mutex);
+  return inbox_->silent;
 }
 
 void RequestWire::remember_unanswered(std::uint32_t request_id, const Message& message) {
   const bool is_import = std::holds_alternative<ImportRequest>(message);
   if (!is_import && !std::holds_alternative<ExportRequest>(message)) return;
-  if (unanswered_.size() == kUnansweredMax) unanswered_.pop_front();
-  unanswered_.push_back({request_id, is_import});
+  if (inbox_->unanswered.size() == kUnansweredMax) inbox_->unanswered.pop_front();
+  inbox_->unanswered.push_back({request_id, is_import});
 }
 
 void RequestWire::undo_late(std::uint32_t request_id, const Reply& reply) {
-  const auto late = std::ranges::find(unanswered_, request_id, &Unanswered::request_id);
-  if (late == unanswered_.end()) return;
+  const auto late = std::ranges::find(inbox_->unanswered, request_id, &Unanswered::request_id);
+  if (late == inbox_->unanswered.end()) return;
   const bool is_import = late->is_import;
-  unanswered_.erase(late);
+  inbox_->unanswered.erase(late);
   if (reply.code != Errc::kOk) return;
   const Message undo =
       is_import ? Message(UnimportRequest{reply.id}) : Message(UnexportRequest{reply.id});
   // Answered like any request; nobody asks for that answer. A full socket keeps it until the
   // session ends.
-  static_cast<void>(send(Frame{++last_id_, undo}, {}, Clock::now(), -1));
+  static_cast<void>(send(Frame{inbox_->next_id(), undo}, {}, Clock::now(), -1));
 }
 
 }  // namespace imex::domain::client

@@ -1,6 +1,6 @@
 // The control thread while the daemon is away: it connects again, proves which session it is, and
-// registers what the process still has. Nobody else sends anything meanwhile: the thread holds the
-// turn from the end of the old connection until the new one is in order.
+// registers what the process still has. Nobody else sends anything meanwhile: turns are given again
+// once the new connection is in order.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -27,24 +27,23 @@ bool may_pass(Errc code) {
 
 }  // namespace
 
-void SessionCore::hold_turn() {
+void SessionCore::await_turns() {
   cancel_.raise();  // whoever waits for an answer gives up now
   {
     const MutexLock lock(mutex_);
-    while (turn_taken_) {
+    while (turns_ != 0) {
       ++turn_waiters_;
       static_cast<void>(changed_.wait_until(mutex_, Clock::now() + kTurnWait));
       --turn_waiters_;
     }
-    turn_taken_ = true;
   }
   cancel_.lower();
-  holds_turn_ = true;
+  wire_is_idle_ = true;
   pause_ = std::chrono::milliseconds(0);
 }
 
 void SessionCore::reconnect() {
-  if (!holds_turn_) hold_turn();
+  if (!wire_is_idle_) await_turns();
   while (!revocations_.empty() && !stopping()) {
     static_cast<void>(revocations_.front().record->segment->quiesce(revocations_.front().deadline));
     finish_revocations();
@@ -64,7 +63,7 @@ void SessionCore::reconnect() {
   const auto outcome = try_resume();
   if (!outcome) return;
   if (*outcome != Errc::kOk) return lose_daemon(*outcome);
-  holds_turn_ = false;
+  wire_is_idle_ = false;
   events_.push({.kind = SessionEvent::Kind::kDaemonResumed});
 }
 
@@ -176,7 +175,6 @@ Result<void> SessionCore::publish_up() {
       const MutexLock lock(mutex_);
       if (owed_.empty()) {
         link_ = LinkState::kUp;
-        turn_taken_ = false;
         changed_.notify_all();
         return {};
       }
@@ -194,10 +192,9 @@ void SessionCore::lose_daemon(Errc reason) {
     lost_reason_ = reason;
     owed_.clear();
     for (std::size_t i = 0; i != used.size(); ++i) used[i] = scope_uses_[i] != 0;
-    turn_taken_ = false;
     changed_.notify_all();
   }
-  holds_turn_ = false;
+  wire_is_idle_ = false;
   event_socket_.reset();
   wire_ = RequestWire();
   // Nobody watches the peers any more, and theirs were told that we are lost: waits end likewise.

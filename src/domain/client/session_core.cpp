@@ -135,7 +135,7 @@ Result<void> SessionCore::check_process() const {
               "open a session of its own in each process, after fork()");
 }
 
-// ---- whose turn it is on the first connection ----
+// ---- who uses the first connection ----
 
 Error SessionCore::lost_error() const {
   return {Errc::kStale,
@@ -146,15 +146,12 @@ Error SessionCore::lost_error() const {
 
 Result<void> SessionCore::take_turn(SteadyTime until, Patience patience) {
   const MutexLock lock(mutex_);
-  while (turn_taken_ || link_ != LinkState::kUp) {
+  while (link_ != LinkState::kUp) {
     if (link_ == LinkState::kLost) return fail(lost_error());
     if (link_ == LinkState::kAway && patience == Patience::kOnlyWhileUp) {
       return fail(Errc::kUnavailable, "the daemon is away");
     }
     if (Clock::now() >= until) {
-      if (link_ == LinkState::kUp) {
-        return fail(Errc::kDeadlineExceeded, "another thread's request is still unanswered");
-      }
       return fail(Errc::kUnavailable, fmt::format("the daemon of '{}' is away", channel_path_),
                   "what is mapped goes on; ask again, the session resumes when the daemon is back");
     }
@@ -162,7 +159,7 @@ Result<void> SessionCore::take_turn(SteadyTime until, Patience patience) {
     static_cast<void>(changed_.wait_until(mutex_, until));
     --turn_waiters_;
   }
-  turn_taken_ = true;
+  ++turns_;
   return {};
 }
 
@@ -170,7 +167,7 @@ void SessionCore::give_turn() {
   bool early = false;
   {
     const MutexLock lock(mutex_);
-    turn_taken_ = false;
+    --turns_;
     early = !early_.empty();
     if (turn_waiters_ != 0) changed_.notify_all();
   }

@@ -2,7 +2,8 @@
 /// thread.
 ///
 /// Two connections lead to the daemon. On the first, whoever calls sends a request and waits for
-/// the answer itself (one at a time, no hand-off between threads). On the second, the control
+/// the answer itself; several threads may, and an import that waits for another daemon holds up
+/// nobody else. On the second, the control
 /// thread sleeps until the daemon has something to say, and sleeps without a deadline: an idle
 /// session costs no CPU. When the daemon goes away, the control thread connects again with growing
 /// pauses for as long as the lease lasts and registers everything anew; callers wait meanwhile.
@@ -135,7 +136,7 @@ class SessionCore {
   [[nodiscard]] SteadyTime deadline() const { return Clock::now() + timeout_; }
   /// One request, asked again if the daemon goes away and comes back before the deadline. On return
   /// the turn is still held when it succeeded, so that nothing is missed between an answer and its
-  /// entry in a table.
+  /// entry in a table. Turns are shared: they only keep the control thread from replacing the wire.
   class Turn;
   [[nodiscard]] Result<Answer> request(Turn& turn, const Message& message, std::span<const int> fds,
                                        std::string_view what, SteadyTime deadline);
@@ -170,7 +171,7 @@ class SessionCore {
   // ---- resume.cpp: on the control thread ----
 
   void reconnect();
-  void hold_turn();
+  void await_turns();
   /// kOk: the session is back. Nothing: try again later. Else: it is lost, and why.
   [[nodiscard]] std::optional<Errc> try_resume();
   [[nodiscard]] Result<void> register_again();
@@ -198,13 +199,13 @@ class SessionCore {
   os::EventFd cancel_;                 // the link broke: a request in progress ends
   std::atomic<bool> stopping_{false};  // written by the destructor, read by the control thread
 
-  // Whoever holds the turn. The control thread keeps it while the daemon is away, and is the only
-  // one to replace the wire; so it may post() on it without the turn.
+  // Used by whoever holds a turn. Only the control thread replaces it, while the daemon is away and
+  // nobody has a turn; so that thread may post() on it without one.
   RequestWire wire_;
 
   mutable Mutex mutex_;
   CondVar changed_;
-  bool turn_taken_ IMEX_GUARDED_BY(mutex_) = false;
+  std::uint32_t turns_ IMEX_GUARDED_BY(mutex_) = 0;  ///< requests on their way; given while kUp
   std::uint32_t turn_waiters_ IMEX_GUARDED_BY(mutex_) = 0;
   LinkState link_ IMEX_GUARDED_BY(mutex_) = LinkState::kUp;
   SteadyTime lease_end_ IMEX_GUARDED_BY(mutex_){};
@@ -212,7 +213,7 @@ class SessionCore {
   std::map<ExportId, std::shared_ptr<ExportRecord>> exports_ IMEX_GUARDED_BY(mutex_);
   std::map<ImportId, std::shared_ptr<ImportRecord>> imports_ IMEX_GUARDED_BY(mutex_);
   /// Events whose subject no table knows yet, because the answer that names it is still with the
-  /// thread that asked. Bounded by what the daemon sends within one request.
+  /// thread that asked. Bounded by what the daemon sends while requests are on their way.
   std::vector<Event> early_ IMEX_GUARDED_BY(mutex_);
   static constexpr std::size_t kEarlyMax = 4096;
   /// Ended while the daemon was away: told to it before anybody else may ask.
@@ -223,8 +224,8 @@ class SessionCore {
 
   // The control thread alone.
   os::UniqueFd event_socket_;
-  bool orderly_end_ = false;  ///< the daemon said that it shuts down
-  bool holds_turn_ = false;   ///< from the end of the connection until the session is back
+  bool orderly_end_ = false;   ///< the daemon said that it shuts down
+  bool wire_is_idle_ = false;  ///< away, and nobody uses the wire any more
   std::chrono::milliseconds pause_{0};
   struct Revocation {
     std::shared_ptr<ImportRecord> record;
@@ -236,7 +237,7 @@ class SessionCore {
   std::unique_ptr<std::thread> thread_;  // by pointer: a forked child must let go of it
 };
 
-/// The token of "who may use the first connection".
+/// The right to use the first connection; several at once.
 class SessionCore::Turn {
  public:
   explicit Turn(SessionCore& core) noexcept : core_(core) {}

@@ -217,6 +217,44 @@ TEST(SessionTest, ThreadsShareOneSession) {
   EXPECT_EQ(daemon.size().imports, 0U);
 }
 
+TEST(SessionTest, AnImportThatWaitsForAnotherDaemonHoldsUpNobody) {
+  TestDaemon daemon({.link_timeout = 60s});
+  Session session = open_session(daemon, 0, 0, 60s);
+  Allocation memory = allocate();
+  const Handle of_peer = daemon.join_silent_peer();
+  Errc waited = Errc::kOk;
+  std::jthread waiting([&] { waited = code_of(session.import_memory(of_peer)); });
+  ASSERT_TRUE(daemon.reaches([](const BrokerSize& size) { return size.pending_imports == 1; }));
+  {
+    // Asked later, answered earlier.
+    Export exported = export_from(session, memory);
+    Import imported = import_to(session, exported.handle());
+    EXPECT_EQ(imported.size(), kBytes);
+  }
+  EXPECT_EQ(daemon.size().exports, 0U);
+  EXPECT_EQ(daemon.size().pending_imports, 1U);
+  daemon.end_silent_peer();
+  waiting.join();
+  EXPECT_EQ(waited, Errc::kStale);
+}
+
+TEST(SessionTest, ManyThatWaitAreAllAskedAgainWhenTheDaemonIsBack) {
+  TestDaemon daemon({.link_timeout = 60s});
+  Session session = open_session(daemon, 0, 0, 60s);
+  const Handle of_peer = daemon.join_silent_peer();
+  std::vector<Errc> codes(8, Errc::kOk);
+  std::vector<std::jthread> waiting;
+  for (Errc& code : codes) {
+    waiting.emplace_back([&] { code = code_of(session.import_memory(of_peer)); });
+  }
+  ASSERT_TRUE(daemon.reaches([](const BrokerSize& size) { return size.pending_imports == 8; }));
+  // The connection breaks under all of them: each asks again once the session is back.
+  daemon.kill();
+  daemon.start();
+  waiting.clear();
+  EXPECT_THAT(codes, testing::Each(Errc::kUnavailable));  // the new life knows no such node yet
+}
+
 TEST(SessionTest, AForkedChildIsToldToOpenItsOwnAndHarmsNothing) {
   TestDaemon daemon;
   std::optional<Session> session = open_session(daemon);

@@ -16,6 +16,7 @@
 #include <spawn.h>
 
 #include "base/assert.hpp"
+#include "base/bytes.hpp"
 #include "os/file.hpp"
 #include "os/process.hpp"
 #include "os/socket.hpp"
@@ -28,6 +29,7 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 enum class Tag : std::uint64_t { kListener = 1, kConnection = 2, kPidfd = 3, kCommand = 4 };
+constexpr NodeId kSilentPeer = 9;
 constexpr unsigned kTagShift = 60;
 constexpr std::uint64_t tagged(Tag tag, std::uint64_t id) {
   return static_cast<std::uint64_t>(tag) << kTagShift | id;
@@ -257,6 +259,7 @@ TestDaemon::TestDaemon(Options options)
   random_.fill(config_.key);
   config_.node = 3;
   config_.lease = options_.lease;
+  config_.link_timeout = options_.link_timeout;
   config_.kill_silent_importers = options_.kill_silent_importers;
   const fabric::Partition together{os::random_uuid(), 1};
   for (std::uint32_t i = 0; i != options_.gpu_count; ++i) {
@@ -315,6 +318,29 @@ std::shared_ptr<void> TestDaemon::hang() {
 void TestDaemon::move_gpu(std::uint32_t index, std::uint32_t clique) {
   gpus_.at(index).partition.clique_id = clique;
   in_loop([this](Life& life) { life.step(FabricChanged{gpus_}); });
+}
+
+Handle TestDaemon::join_silent_peer() {
+  peer_instance_ = os::random_uuid();
+  in_loop([this](Life& life) {
+    life.step(PeerKnown{kSilentPeer, peer_instance_, config_.boot_id, "127.88.0.9"});
+  });
+  Handle handle;
+  ByteWriter(handle.bytes)
+      .put(std::uint64_t{0x0102'0304'0506'0708})
+      .put(kSilentPeer)
+      .skip(6)
+      .put(std::uint32_t{0})
+      .put(std::uint64_t{900})
+      .put(std::uint32_t{1})
+      .put_bytes(peer_instance_.bytes);
+  return handle;
+}
+
+void TestDaemon::end_silent_peer() {
+  in_loop([this](Life& life) {
+    life.step(PeerInstanceEnded{kSilentPeer, peer_instance_, Errc::kPeerLost});
+  });
 }
 
 void TestDaemon::drop_event_connections() {

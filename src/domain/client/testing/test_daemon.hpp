@@ -26,6 +26,7 @@ class TestDaemon {
   struct Options {
     std::chrono::milliseconds lease{30'000};
     bool kill_silent_importers = false;
+    std::chrono::milliseconds link_timeout{2'000};  ///< of an import from a silent peer
     std::uint32_t channel_count = 2;
     std::uint32_t gpu_count = 4;  ///< uids 100, 101, ...; all in clique 1
   };
@@ -46,6 +47,10 @@ class TestDaemon {
   /// Neither reads nor writes until the returned object goes: SIGSTOP.
   [[nodiscard]] std::shared_ptr<void> hang();
   void move_gpu(std::uint32_t index, std::uint32_t clique);
+  /// Membership knows a daemon of this machine that answers no import, as while it restarts.
+  /// Returns a handle of its, on channel 0.
+  [[nodiscard]] Handle join_silent_peer();
+  void end_silent_peer();
   /// Ends the second connections (in a test that opened one session, alone), as nothing in the
   /// product does on purpose.
   void drop_event_connections();
@@ -64,6 +69,7 @@ class TestDaemon {
   BrokerConfig config_;
   os::SystemRandom random_;
   std::vector<fabric::Gpu> gpus_;
+  Uuid peer_instance_;
 
   /// The journal. Written by the loop, read while it does not run.
   std::map<SessionId, BrokerMemory::Session> sessions_;
