@@ -1,0 +1,199 @@
+/// Ranks that swap data through memory which all of them have mapped.
+///
+///     auto rendezvous = imex::Rendezvous::create();            // in one process
+///     ... hand rendezvous->id() to all ranks, by any means ...
+///     auto comm = imex::Communicator::create(id, rank, ranks);
+///     comm->all_reduce(in, out, count, DataType::kFloat32, ReduceOp::kSum);
+///
+/// All ranks call the same operations in the same order, with the same sizes, types and options.
+/// The library checks that in checked mode (IMEX_CHECK=1) and then names both calls.
+///
+/// Buffers: any pointer works, of any alignment; input and output are the same range or do not
+/// overlap. Memory from allocate() is faster, because the peers read and write it in place. A call
+/// passes such memory in every rank or in none.
+///
+/// Threads: a lane carries one operation at a time; a second call on it meanwhile returns
+/// kFailedPrecondition. Calls on different lanes, abort() and async_error() may run at any time.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <imex/data_type.hpp>
+#include <imex/export.h>
+#include <imex/result.hpp>
+#include <imex/wait.hpp>
+
+namespace imex {
+
+/// What names a group of ranks before they have met: 128 opaque bytes. Treat it as a secret.
+struct UniqueId {
+  std::array<std::byte, 128> bytes{};
+
+  friend bool operator==(const UniqueId&, const UniqueId&) = default;
+
+  [[nodiscard]] IMEX_API std::string to_hex() const;
+  /// Errors: kInvalidArgument unless exactly 256 hexadecimal digits.
+  [[nodiscard]] IMEX_API static Result<UniqueId> from_hex(std::string_view text);
+};
+
+namespace exchange {
+class MeetingPlace;
+class Core;
+}  // namespace exchange
+
+/// The place where ranks meet: a small piece of shared memory. Serves one communicator. Must live
+/// until Communicator::create() has returned in every rank; its process may be that of a rank or of
+/// whoever starts them (a parent that forks, a launcher).
+class IMEX_API Rendezvous {
+ public:
+  /// For ranks that are threads of one process, or processes of one user on this machine which see
+  /// each other's /proc. Errors: kResourceExhausted.
+  [[nodiscard]] static Result<Rendezvous> create();
+
+  Rendezvous(Rendezvous&&) noexcept;
+  Rendezvous& operator=(Rendezvous&&) noexcept;
+  ~Rendezvous();
+  [[nodiscard]] const UniqueId& id() const noexcept;
+
+ private:
+  explicit Rendezvous(std::shared_ptr<exchange::MeetingPlace> place) noexcept;
+  std::shared_ptr<exchange::MeetingPlace> place_;
+};
+
+/// How much the bits of a float sum may depend on (exchange.md 2.5).
+enum class Determinism : std::uint8_t {
+  kOrderInvariant = 0,  ///< on the inputs only: ranks ascending from +0.0, one rounding
+  kConsistent = 1,      ///< all ranks of one call hold the same bits
+  kFast = 2,            ///< anything
+};
+
+/// Ways to do an all_reduce. kAuto picks by the measured costs of this machine.
+enum class Algorithm : std::uint8_t {
+  kAuto = 0,
+  kPacket = 1,      ///< one-shot, data and readiness in one cache line
+  kMailbox = 2,     ///< two-shot; the owner of a slice answers in the line that it was asked in
+  kRing = 3,        ///< one-shot through a ring of slots
+  kRegistered = 4,  ///< two-shot in place; buffers from allocate() only
+  kSingleCopy = 5,  ///< two-shot; reads the peers' private memory through the kernel
+};
+inline constexpr std::uint32_t kAlgorithmCount = 6;
+[[nodiscard]] IMEX_API std::string_view algorithm_name(Algorithm algorithm) noexcept;
+[[nodiscard]] IMEX_API std::optional<Algorithm> algorithm_from_name(std::string_view name) noexcept;
+
+struct CommunicatorOptions {
+  std::uint32_t lanes = 1;            ///< independent streams of operations, at most 16
+  std::size_t slot_bytes = 64 << 10;  ///< of the ring, at most; less when there are many ranks
+  /// Of each wait for a peer, and of create(). Zero: none.
+  std::chrono::milliseconds timeout{30'000};
+  Determinism determinism = Determinism::kOrderInvariant;
+  Algorithm algorithm = Algorithm::kAuto;  ///< of every all_reduce that can be done this way
+  /// How waits go; unset: by the number of ranks and of usable cores.
+  std::optional<WaitPolicy> wait{};
+  /// Compare operation, size and type across ranks before each operation. Unset: IMEX_CHECK.
+  std::optional<bool> check{};
+};
+
+/// What a communicator did so far.
+struct CommunicatorCounters {
+  std::uint64_t operations = 0;
+  std::uint64_t bytes = 0;  ///< of this rank's vectors
+  std::array<std::uint64_t, kAlgorithmCount> by_algorithm{};
+};
+
+/// One rank's end of a group. Movable.
+///
+/// Every operation returns one of these errors, then the communicator is of no more use than for
+/// shrink() and its end: kPeerLost with the rank, kAborted, kDeadlineExceeded with the rank that
+/// did not come. kInvalidArgument and kFailedPrecondition leave it as it was.
+class IMEX_API Communicator {
+ public:
+  /// Collective. Errors: kInvalidArgument (rank, size, options; not the same in all ranks),
+  /// kDeadlineExceeded (names the ranks that did not come), kNotFound, kPermissionDenied (the
+  /// peers' memory cannot be reached), kResourceExhausted.
+  [[nodiscard]] static Result<Communicator> create(const UniqueId& id, std::uint32_t rank,
+                                                   std::uint32_t ranks,
+                                                   const CommunicatorOptions& options = {});
+  Communicator(Communicator&&) noexcept;
+  Communicator& operator=(Communicator&&) noexcept;
+  ~Communicator();
+
+  [[nodiscard]] std::uint32_t rank() const noexcept;
+  [[nodiscard]] std::uint32_t size() const noexcept;
+  /// Grows by one with each shrink(); peers of another generation are refused.
+  [[nodiscard]] std::uint64_t generation() const noexcept;
+
+  /// Reduces `count` elements of every rank's `in`; every rank gets all results.
+  [[nodiscard]] Result<void> all_reduce(const void* in, void* out, std::size_t count, DataType type,
+                                        ReduceOp op, std::uint32_t lane = 0);
+  /// Rank r gets elements [r * count, (r + 1) * count) of the reduction of size() * count elements.
+  /// In place: `out` is in + rank() * count elements.
+  [[nodiscard]] Result<void> reduce_scatter(const void* in, void* out, std::size_t count,
+                                            DataType type, ReduceOp op, std::uint32_t lane = 0);
+  /// Rank r's `in` becomes bytes [r * bytes, (r + 1) * bytes) of every `out`. In place: `in` is
+  /// out + rank() * bytes.
+  [[nodiscard]] Result<void> all_gather(const void* in, void* out, std::size_t bytes,
+                                        std::uint32_t lane = 0);
+  /// `bytes` of the root's buffer arrive in everybody's.
+  [[nodiscard]] Result<void> broadcast(void* buffer, std::size_t bytes, std::uint32_t root,
+                                       std::uint32_t lane = 0);
+  /// As all_reduce(), for the root only; `out` of the others is not touched and may be null.
+  [[nodiscard]] Result<void> reduce(const void* in, void* out, std::size_t count, DataType type,
+                                    ReduceOp op, std::uint32_t root, std::uint32_t lane = 0);
+  /// Part r of `in` becomes part rank() of rank r's `out`; parts of `bytes` each. Not in place.
+  [[nodiscard]] Result<void> all_to_all(const void* in, void* out, std::size_t bytes,
+                                        std::uint32_t lane = 0);
+  /// The same with own sizes and places: `sends[r]` is sent to rank r, `receives[r]` filled from
+  /// it, exactly as long as what it sends.
+  [[nodiscard]] Result<void> all_to_all_v(std::span<const std::span<const std::byte>> sends,
+                                          std::span<const std::span<std::byte>> receives,
+                                          std::uint32_t lane = 0);
+  /// `bytes` to `peer`, which calls receive() with as many. Returns when all has been handed over;
+  /// up to a ring's length is buffered. Not to itself.
+  [[nodiscard]] Result<void> send(const void* data, std::size_t bytes, std::uint32_t peer,
+                                  std::uint32_t lane = 0);
+  [[nodiscard]] Result<void> receive(void* data, std::size_t bytes, std::uint32_t peer,
+                                     std::uint32_t lane = 0);
+  /// Returns when every rank has called it; what each wrote before is visible to all after.
+  [[nodiscard]] Result<void> barrier(std::uint32_t lane = 0);
+
+  /// Collective: memory of the same size in every rank, zeroed, mapped by all. Lives as long as the
+  /// communicator. Errors: kResourceExhausted.
+  [[nodiscard]] Result<std::span<std::byte>> allocate(std::size_t bytes);
+  /// `offset` bytes into `peer`'s part of the buffer that allocate() returned here.
+  [[nodiscard]] Result<std::span<std::byte>> peer_memory(std::span<const std::byte> buffer,
+                                                         std::uint32_t peer) const;
+
+  /// Ends all operations of all ranks, now and later, with kAborted. Any thread.
+  void abort() noexcept;
+  /// Why the communicator is of no more use; nothing while it is.
+  [[nodiscard]] std::optional<Error> async_error() const;
+
+  /// Collective among the survivors: a new communicator without the ranks `dead` (in this one's
+  /// numbers), in the same order, under the next generation. All survivors name the same ranks.
+  [[nodiscard]] Result<Communicator> shrink(std::span<const std::uint32_t> dead);
+  /// Ranks whose loss was noticed so far.
+  [[nodiscard]] std::vector<std::uint32_t> lost_ranks() const;
+
+  [[nodiscard]] CommunicatorCounters counters() const noexcept;
+  /// Shared memory of this rank, buffers from allocate() not counted.
+  [[nodiscard]] std::size_t window_bytes() const noexcept;
+  /// Which algorithm all_reduce() takes by size, and why; several lines of text.
+  [[nodiscard]] std::string explain(bool registered) const;
+  /// The algorithm that a call of this size takes.
+  [[nodiscard]] Algorithm choice(std::size_t bytes, bool registered) const;
+
+ private:
+  explicit Communicator(std::unique_ptr<exchange::Core> core) noexcept;
+  std::unique_ptr<exchange::Core> core_;
+};
+
+}  // namespace imex

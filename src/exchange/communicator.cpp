@@ -1,0 +1,97 @@
+#include <utility>
+
+#include <imex/communicator.hpp>
+
+#include "base/result.hpp"
+#include "core.hpp"
+
+namespace imex {
+
+namespace {
+
+const std::byte* as_bytes_of(const void* data) { return static_cast<const std::byte*>(data); }
+std::byte* as_bytes_of(void* data) { return static_cast<std::byte*>(data); }
+
+}  // namespace
+
+Communicator::Communicator(std::unique_ptr<exchange::Core> core) noexcept
+    : core_(std::move(core)) {}
+Communicator::Communicator(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&&) noexcept = default;
+Communicator::~Communicator() = default;
+
+Result<Communicator> Communicator::create(const UniqueId& id, std::uint32_t rank,
+                                          std::uint32_t ranks, const CommunicatorOptions& options) {
+  IMEX_TRY(auto core, exchange::Core::meet(id, rank, ranks, options));
+  return Communicator(std::move(core));
+}
+
+std::uint32_t Communicator::rank() const noexcept { return core_->identity().rank; }
+std::uint32_t Communicator::size() const noexcept { return core_->identity().ranks; }
+std::uint64_t Communicator::generation() const noexcept { return core_->identity().generation; }
+
+Result<void> Communicator::all_reduce(const void* in, void* out, std::size_t count, DataType type,
+                                      ReduceOp op, std::uint32_t lane) {
+  return core_->all_reduce({in, out, count, type, op}, lane);
+}
+Result<void> Communicator::reduce_scatter(const void* in, void* out, std::size_t count,
+                                          DataType type, ReduceOp op, std::uint32_t lane) {
+  return core_->reduce_scatter({in, out, count, type, op}, lane);
+}
+Result<void> Communicator::all_gather(const void* in, void* out, std::size_t bytes,
+                                      std::uint32_t lane) {
+  return core_->all_gather(as_bytes_of(in), as_bytes_of(out), bytes, lane);
+}
+Result<void> Communicator::broadcast(void* buffer, std::size_t bytes, std::uint32_t root,
+                                     std::uint32_t lane) {
+  return core_->broadcast({as_bytes_of(buffer), bytes}, root, lane);
+}
+Result<void> Communicator::reduce(const void* in, void* out, std::size_t count, DataType type,
+                                  ReduceOp op, std::uint32_t root, std::uint32_t lane) {
+  return core_->reduce({in, out, count, type, op}, root, lane);
+}
+Result<void> Communicator::all_to_all(const void* in, void* out, std::size_t bytes,
+                                      std::uint32_t lane) {
+  return core_->all_to_all(as_bytes_of(in), as_bytes_of(out), bytes, lane);
+}
+Result<void> Communicator::all_to_all_v(std::span<const std::span<const std::byte>> sends,
+                                        std::span<const std::span<std::byte>> receives,
+                                        std::uint32_t lane) {
+  return core_->all_to_all_v({.sends = sends, .receives = receives}, lane);
+}
+Result<void> Communicator::send(const void* data, std::size_t bytes, std::uint32_t peer,
+                                std::uint32_t lane) {
+  return core_->send({as_bytes_of(data), bytes}, peer, lane);
+}
+Result<void> Communicator::receive(void* data, std::size_t bytes, std::uint32_t peer,
+                                   std::uint32_t lane) {
+  return core_->receive({as_bytes_of(data), bytes}, peer, lane);
+}
+Result<void> Communicator::barrier(std::uint32_t lane) { return core_->barrier(lane); }
+
+Result<std::span<std::byte>> Communicator::allocate(std::size_t bytes) {
+  return core_->allocate(bytes);
+}
+Result<std::span<std::byte>> Communicator::peer_memory(std::span<const std::byte> buffer,
+                                                       std::uint32_t peer) const {
+  return core_->peer_memory(buffer, peer);
+}
+void Communicator::abort() noexcept { core_->abort(); }
+std::optional<Error> Communicator::async_error() const { return core_->async_error(); }
+std::vector<std::uint32_t> Communicator::lost_ranks() const { return core_->lost_ranks(); }
+
+Result<Communicator> Communicator::shrink(std::span<const std::uint32_t> dead) {
+  IMEX_TRY(auto core, core_->shrink(dead));
+  return Communicator(std::move(core));
+}
+
+CommunicatorCounters Communicator::counters() const noexcept { return core_->counters(); }
+std::size_t Communicator::window_bytes() const noexcept { return core_->window_bytes(); }
+Algorithm Communicator::choice(std::size_t bytes, bool registered) const {
+  return core_->choice(bytes, registered);
+}
+std::string Communicator::explain(bool registered) const {
+  return core_->tuning().explain(registered);
+}
+
+}  // namespace imex

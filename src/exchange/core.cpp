@@ -1,0 +1,400 @@
+#include "core.hpp"
+
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/result.hpp"
+#include "memory/abort_page.hpp"
+#include "os/peer.hpp"
+#include "os/process.hpp"
+#include "os/random.hpp"
+#include "os/thread.hpp"
+
+namespace imex::exchange {
+
+namespace {
+
+constexpr std::uint64_t kFirstGeneration = 1;
+
+bool check_wanted(const CommunicatorOptions& options) {
+  if (options.check) return *options.check;
+  const char* text = std::getenv("IMEX_CHECK");  // NOLINT(concurrency-mt-unsafe)
+  return text != nullptr && std::string_view(text) == "1";
+}
+
+SteadyTime deadline_after(std::chrono::milliseconds timeout) {
+  return timeout.count() == 0 ? kNoDeadline : std::chrono::steady_clock::now() + timeout;
+}
+
+/// FNV-1a over 64-bit words.
+std::uint64_t mix(std::uint64_t digest, std::uint64_t word) {
+  for (unsigned shift = 0; shift != 64; shift += 8) {
+    digest = (digest ^ (word >> shift & 0xffU)) * 0x100'0000'01b3ULL;
+  }
+  return digest;
+}
+constexpr std::uint64_t kDigestStart = 0xcbf2'9ce4'8422'2325ULL;
+
+template <class T>
+T* at(std::byte* base, std::size_t offset) {
+  return reinterpret_cast<T*>(base + offset);
+}
+
+}  // namespace
+
+Core::Core(const Identity& who, const CommunicatorOptions& options, const Layout& layout)
+    : who_(who),
+      options_(options),
+      check_(check_wanted(options)),
+      layout_(layout),
+      peers_(who.ranks),
+      tuning_(who.ranks, {}) {}
+
+Core::~Core() {
+  for (const std::uint64_t id : watched_) watch_->forget(id);
+  if (window_ == nullptr) return;
+  // Release: all that this rank stored for its peers comes before.
+  header().departed.store(1, std::memory_order_release);
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    if (rank != who_.rank && peers_[rank].data != nullptr) wake(header_of(rank));
+  }
+}
+
+WindowHeader& Core::header() const noexcept { return *at<WindowHeader>(window_->data(), 0); }
+
+WindowHeader& Core::header_of(std::uint32_t rank) const noexcept {
+  return rank == who_.rank ? header() : *at<WindowHeader>(peers_[rank].data, 0);
+}
+
+std::uint64_t Core::options_digest() const noexcept {
+  std::uint64_t digest = kDigestStart;
+  for (const std::uint64_t word :
+       {std::uint64_t{options_.lanes}, std::uint64_t{options_.slot_bytes},
+        static_cast<std::uint64_t>(options_.determinism),
+        static_cast<std::uint64_t>(options_.algorithm), std::uint64_t{check_ ? 1U : 0U},
+        std::uint64_t{layout_.window_bytes()}}) {
+    digest = mix(digest, word);
+  }
+  return digest;
+}
+
+Result<std::unique_ptr<Core>> Core::meet(const UniqueId& id, std::uint32_t rank,
+                                         std::uint32_t ranks, const CommunicatorOptions& options) {
+  if (ranks == 0 || rank >= ranks) {
+    return fail(Errc::kInvalidArgument, fmt::format("rank {} of {} ranks", rank, ranks));
+  }
+  IMEX_TRY(const auto place, MeetingPlace::join(id));
+  MeetingPlace::Attendance attendance{
+      .rank = rank, .ranks = ranks, .deadline = deadline_after(options.timeout)};
+  const Identity who{.rank = rank, .ranks = ranks, .generation = kFirstGeneration};
+  IMEX_TRY(const Layout layout, Layout::make({ranks, options.lanes, options.slot_bytes}));
+  attendance.options_digest = Core(who, options, layout).options_digest();
+  IMEX_TRY(auto core, assemble(who, options, [&](const MemoryName& name) {
+             return place->attend(attendance, name);
+           }));
+  IMEX_CHECK_OK(place->conclude(attendance));
+  IMEX_CHECK_OK(core->agree_on_costs());
+  return core;
+}
+
+Result<std::unique_ptr<Core>> Core::assemble(const Identity& who,
+                                             const CommunicatorOptions& options,
+                                             const SwapNames& swap) {
+  IMEX_TRY(const Layout layout, Layout::make({who.ranks, options.lanes, options.slot_bytes}));
+  std::unique_ptr<Core> core(new Core(who, options, layout));  // private constructor
+  IMEX_CHECK_OK(core->make_window());
+  IMEX_TRY(const MemoryName name, publish_memory(core->window_));
+  IMEX_TRY(const auto names, swap(name));
+  IMEX_CHECK_OK(core->open_windows(names));
+  core->make_lanes();
+  IMEX_CHECK_OK(core->watch_peers());
+  return core;
+}
+
+Result<void> Core::make_window() {
+  // Prefaulted here: the pages lie near the core that will poll them.
+  IMEX_TRY(window_, memory::HostAllocation::create(layout_.window_bytes(), {}));
+  WindowHeader& own = *new (window_->data()) WindowHeader();
+  own.magic = kWindowMagic;
+  own.version = kWindowVersion;
+  own.header_bytes = sizeof(WindowHeader);
+  own.generation = who_.generation;
+  own.rank = who_.rank;
+  own.ranks = who_.ranks;
+  own.options_digest = options_digest();
+  own.window_bytes = layout_.window_bytes();
+  own.nonce = os::SystemRandom().next_u64();
+  own.self_address = reinterpret_cast<std::uint64_t>(&own.nonce);
+  own.pid = os::process_id();
+  return {};
+}
+
+Result<void> Core::check_window(const WindowHeader& found, std::uint32_t rank) const {
+  const auto differs = [&](Errc code, std::string_view what, std::uint64_t has,
+                           std::uint64_t wanted) {
+    return fail(code,
+                fmt::format("window of rank {}: {} {} wanted, {} found", rank, what, wanted, has));
+  };
+  if (found.magic != kWindowMagic)
+    return differs(Errc::kDataLoss, "magic", found.magic, kWindowMagic);
+  if (found.version != kWindowVersion)
+    return differs(Errc::kVersionMismatch, "layout version", found.version, kWindowVersion);
+  if (found.generation != who_.generation)
+    return differs(Errc::kStale, "generation", found.generation, who_.generation);
+  if (found.rank != rank) return differs(Errc::kDataLoss, "rank", found.rank, rank);
+  if (found.ranks != who_.ranks)
+    return differs(Errc::kInvalidArgument, "ranks", found.ranks, who_.ranks);
+  if (found.options_digest != options_digest()) {
+    return differs(Errc::kInvalidArgument, "digest of options", found.options_digest,
+                   options_digest());
+  }
+  return {};
+}
+
+Result<void> Core::open_windows(const std::vector<MemoryName>& names) {
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    if (rank == who_.rank) continue;
+    auto opened = open_memory(names[rank], layout_.window_bytes());
+    if (!opened) {
+      return fail(
+          std::move(opened).error().context(fmt::format("map the window of rank {}", rank)));
+    }
+    peers_[rank] = std::move(*opened);
+    IMEX_CHECK_OK(check_window(header_of(rank), rank));
+  }
+  return {};
+}
+
+void Core::link_lane(Lane& lane, std::uint32_t number) {
+  std::byte* const own = window_->data();
+  for (std::uint32_t peer = 0; peer != who_.ranks; ++peer) {
+    if (peer == who_.rank) continue;
+    std::byte* const other = peers_[peer].data;
+    const std::uint32_t self = who_.rank;
+    Link& link = lane.links[peer];
+    link.header = at<WindowHeader>(other, 0);
+    link.in = at<PeerBlock>(own, layout_.block(number, self, peer));
+    link.out = at<PeerBlock>(other, layout_.block(number, peer, self));
+    link.packets_in = at<PacketLine>(own, layout_.packets(number, self, peer));
+    link.packets_out = at<PacketLine>(other, layout_.packets(number, peer, self));
+    link.mail_in = at<PacketLine>(own, layout_.mailbox(number, self, peer));
+    link.mail_out = at<PacketLine>(other, layout_.mailbox(number, peer, self));
+    link.ring_in = own + layout_.ring(number, self, peer);
+    link.ring_out = other + layout_.ring(number, peer, self);
+    link.pid = peers_[peer].pid;
+  }
+}
+
+void Core::make_lanes() {
+  const WaitPolicy policy = options_.wait ? *options_.wait : WaitPolicy::for_ranks(who_.ranks);
+  for (std::uint32_t number = 0; number != options_.lanes; ++number) {
+    auto lane =
+        std::make_unique<Lane>(who_.rank, who_.ranks, Waits(header(), options_.timeout, policy),
+                               layout_.ring_slot_bytes());
+    lane->sources.resize(who_.ranks);
+    lane->targets.resize(who_.ranks);
+    link_lane(*lane, number);
+    lanes_.push_back(std::move(lane));
+  }
+}
+
+Result<void> Core::watch_peers() {
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    if (rank == who_.rank || peers_[rank].pid == 0) continue;
+    if (watch_ == nullptr) {
+      IMEX_TRY(watch_, PeerWatch::instance());
+    }
+    auto id =
+        watch_->watch(peers_[rank].pid, peers_[rank].start_ticks, [this, rank] { lose(rank); });
+    if (!id) {
+      Error error = std::move(id).error().context(fmt::format("watch rank {}", rank));
+      if (error.code == Errc::kNotFound) error.code = Errc::kPeerLost;
+      error.rank = rank;
+      return fail(std::move(error));
+    }
+    watched_.push_back(*id);
+  }
+  return {};
+}
+
+void Core::lose(std::uint32_t rank) noexcept {
+  // Acquire: pairs with the release of ~Core. Who has left in order is no loss.
+  if (header_of(rank).departed.load(std::memory_order_acquire) != 0) return;
+  lost_[rank / 64].fetch_or(std::uint64_t{1} << rank % 64, std::memory_order_release);
+  abort_rank(header(), memory::encode_abort({.code = Errc::kPeerLost, .rank = rank}));
+}
+
+std::vector<std::uint32_t> Core::lost_ranks() const {
+  std::vector<std::uint32_t> ranks;
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    // Acquire: pairs with lose(); a rank is in the list once its loss has ended a wait.
+    if ((lost_[rank / 64].load(std::memory_order_acquire) >> rank % 64 & 1U) != 0)
+      ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+void Core::abort_all(std::uint64_t word) noexcept {
+  abort_rank(header(), word);
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    if (rank != who_.rank) abort_rank(header_of(rank), word);
+  }
+}
+
+void Core::abort() noexcept {
+  abort_all(memory::encode_abort({.code = Errc::kAborted, .rank = who_.rank}));
+}
+
+std::optional<Error> Core::async_error() const {
+  const std::uint64_t word = header().abort.word.load(std::memory_order_acquire);
+  if (word == 0) return std::nullopt;
+  return memory::abort_error(word);
+}
+
+bool Core::may_read_peers() const {
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    if (rank == who_.rank || peers_[rank].pid == 0) continue;
+    const WindowHeader& peer = header_of(rank);
+    std::uint64_t nonce = 0;
+    const auto read = os::read_peer_memory(peers_[rank].pid, peer.self_address,
+                                           reinterpret_cast<std::byte*>(&nonce), sizeof nonce);
+    if (!read || nonce != peer.nonce) return false;
+  }
+  return true;
+}
+
+Result<void> Core::agree_on_costs() {
+  if (who_.ranks == 1) return {};
+  Costs costs;
+  costs.kernel_allowed = may_read_peers();
+  std::vector<Costs> all(who_.ranks);
+  all[who_.rank] = costs;
+  IMEX_CHECK_OK(all_gather(reinterpret_cast<const std::byte*>(&all[who_.rank]),
+                           reinterpret_cast<std::byte*>(all.data()), sizeof(Costs), 0));
+  // Rank 0's figures, so that all choose alike; the permission must hold for every pair.
+  costs = all[0];
+  for (const Costs& rank : all) costs.kernel_allowed &= rank.kernel_allowed;
+  tuning_ = TuningTable(who_.ranks, costs);
+  return {};
+}
+
+Result<std::vector<MemoryName>> Core::swap_notices(std::span<const std::uint32_t> members,
+                                                   std::uint64_t digest, const MemoryName& name) {
+  const std::uint64_t sequence = ++notices_;
+  Notice& own = header().notices[sequence % 2];
+  own.digest = digest;
+  own.name = name;
+  // Release: pairs with the acquire below.
+  own.sequence.store(sequence, std::memory_order_release);
+
+  std::vector<MemoryName> names;
+  HostAtomics atomics;
+  memory::WaitLimits<HostAtomics> limits{.deadline = deadline_after(options_.timeout),
+                                         .policy = WaitPolicy::for_ranks(who_.ranks)};
+  limits.policy.sleep = false;  // nobody wakes for a notice
+  for (const std::uint32_t rank : members) {
+    const Notice& notice = header_of(rank).notices[sequence % 2];
+    std::uint64_t abort = 0;
+    const auto end = memory::wait_spinning(atomics, limits, abort, [&] {
+      return notice.sequence.load(std::memory_order_acquire) == sequence;
+    });
+    if (end != memory::SpinEnd::kDone) {
+      Error error{Errc::kDeadlineExceeded, fmt::format("rank {} did not take part in time", rank)};
+      error.rank = rank;
+      return fail(std::move(error));
+    }
+    if (notice.digest != digest) {
+      return fail(Errc::kInvalidArgument,
+                  fmt::format("ranks {} and {} ask for different things", who_.rank, rank),
+                  "pass the same arguments in all ranks");
+    }
+    names.push_back(notice.name);
+  }
+  return names;
+}
+
+Result<std::unique_ptr<Core>> Core::shrink(std::span<const std::uint32_t> dead) {
+  std::vector<std::uint32_t> survivors;
+  std::uint64_t digest = mix(kDigestStart, who_.generation + 1);
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    if (std::find(dead.begin(), dead.end(), rank) != dead.end()) continue;
+    survivors.push_back(rank);
+    digest = mix(digest, rank);
+  }
+  const auto self = std::find(survivors.begin(), survivors.end(), who_.rank);
+  if (self == survivors.end()) {
+    return fail(Errc::kInvalidArgument,
+                fmt::format("shrink without rank {}, which is this one", who_.rank));
+  }
+  const Identity who{.rank = static_cast<std::uint32_t>(self - survivors.begin()),
+                     .ranks = static_cast<std::uint32_t>(survivors.size()),
+                     .generation = who_.generation + 1};
+  auto core = assemble(
+      who, options_, [&](const MemoryName& name) { return swap_notices(survivors, digest, name); });
+  if (!core) return fail(std::move(core).error().context("shrink"));
+  IMEX_CHECK_OK((*core)->barrier(0));
+  IMEX_CHECK_OK((*core)->agree_on_costs());
+  return core;
+}
+
+Result<std::span<std::byte>> Core::allocate(std::size_t bytes) {
+  if (bytes == 0) return fail(Errc::kInvalidArgument, "allocate 0 bytes");
+  if (const auto error = async_error()) return fail(*error);
+  Buffer buffer{.own = nullptr, .peers{}, .bases{}, .bytes = bytes};
+  IMEX_TRY(buffer.own, memory::HostAllocation::create(bytes, {}));
+  IMEX_TRY(const MemoryName name, publish_memory(buffer.own));
+  std::vector<std::uint32_t> everybody(who_.ranks);
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) everybody[rank] = rank;
+  IMEX_TRY(const auto names, swap_notices(everybody, mix(kDigestStart, bytes), name));
+  buffer.peers.resize(who_.ranks);
+  buffer.bases.resize(who_.ranks, buffer.own->data());
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    if (rank == who_.rank) continue;
+    IMEX_TRY(buffer.peers[rank], open_memory(names[rank], bytes));
+    buffer.bases[rank] = buffer.peers[rank].data;
+  }
+  buffers_.push_back(std::move(buffer));
+  IMEX_CHECK_OK(barrier(0));
+  return std::span<std::byte>(buffers_.back().own->data(), bytes);
+}
+
+Core::Place Core::find(const void* data, std::size_t bytes) const noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  for (std::uint32_t id = 0; id != buffers_.size(); ++id) {
+    const Buffer& buffer = buffers_[id];
+    const auto base = reinterpret_cast<std::uintptr_t>(buffer.bases[who_.rank]);
+    const std::size_t offset = address - base;
+    if (address >= base && offset <= buffer.bytes && bytes <= buffer.bytes - offset) {
+      return {.buffer = &buffer, .id = id, .offset = offset};
+    }
+  }
+  return {};
+}
+
+Result<std::span<std::byte>> Core::peer_memory(std::span<const std::byte> buffer,
+                                               std::uint32_t peer) const {
+  const Place place = find(buffer.data(), buffer.size());
+  if (place.buffer == nullptr || peer >= who_.ranks) {
+    return fail(Errc::kInvalidArgument,
+                fmt::format("{} bytes of rank {}: not within memory from allocate() of {} ranks",
+                            buffer.size(), peer, who_.ranks));
+  }
+  return std::span<std::byte>(place.buffer->bases[peer] + place.offset, buffer.size());
+}
+
+CommunicatorCounters Core::counters() const noexcept {
+  CommunicatorCounters counters{.operations = operations_.load(std::memory_order_relaxed),
+                                .bytes = bytes_.load(std::memory_order_relaxed)};
+  for (std::size_t i = 0; i != kAlgorithmCount; ++i) {
+    counters.by_algorithm[i] = by_algorithm_[i].load(std::memory_order_relaxed);
+  }
+  return counters;
+}
+
+}  // namespace imex::exchange

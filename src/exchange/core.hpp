@@ -1,0 +1,172 @@
+/// What stands behind a Communicator: the own window, the peers' windows, the lanes on them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include <imex/communicator.hpp>
+
+#include "algorithm/collectives.hpp"
+#include "base/mutex.hpp"
+#include "connector.hpp"
+#include "lane.hpp"
+#include "peer_watch.hpp"
+#include "tuner.hpp"
+
+namespace imex::exchange {
+
+/// Who this end is.
+struct Identity {
+  std::uint32_t rank = 0;
+  std::uint32_t ranks = 1;
+  std::uint64_t generation = 1;
+};
+
+/// What a call is, for errors, counters and checked mode.
+struct CallFacts {
+  enum class Kind : std::uint8_t {
+    kAllReduce,
+    kReduceScatter,
+    kAllGather,
+    kBroadcast,
+    kReduce,
+    kAllToAll,
+    kAllToAllV,
+    kSend,
+    kReceive,
+    kBarrier,
+    kAllocate,
+  };
+  Kind kind = Kind::kBarrier;
+  std::size_t bytes = 0;  ///< of one rank's vector or part
+  DataType type = DataType::kUint8;
+  ReduceOp op = ReduceOp::kSum;
+  std::uint32_t root = kNoRank;  ///< or the peer
+  bool registered = false;
+
+  [[nodiscard]] std::string to_string() const;
+  /// Each rank of a collective calls with the same.
+  [[nodiscard]] bool collective() const noexcept {
+    return kind != Kind::kSend && kind != Kind::kReceive;
+  }
+};
+
+/// One rank's end. See Communicator for what the operations promise and which may run beside each
+/// other.
+class Core {
+ public:
+  static Result<std::unique_ptr<Core>> meet(const UniqueId& id, std::uint32_t rank,
+                                            std::uint32_t ranks,
+                                            const CommunicatorOptions& options);
+  Core(const Core&) = delete;
+  Core& operator=(const Core&) = delete;
+  ~Core();
+
+  [[nodiscard]] const Identity& identity() const noexcept { return who_; }
+  [[nodiscard]] std::size_t window_bytes() const noexcept { return layout_.window_bytes(); }
+  [[nodiscard]] const TuningTable& tuning() const noexcept { return tuning_; }
+  [[nodiscard]] Algorithm choice(std::size_t bytes, bool registered) const noexcept;
+
+  /// Elements [0, count) of the caller's vectors.
+  struct Vectors {
+    const void* in = nullptr;
+    void* out = nullptr;
+    std::size_t count = 0;
+    DataType type = DataType::kUint8;
+    ReduceOp op = ReduceOp::kSum;
+  };
+  Result<void> all_reduce(const Vectors& v, std::uint32_t lane);
+  Result<void> reduce_scatter(const Vectors& v, std::uint32_t lane);
+  Result<void> reduce(const Vectors& v, std::uint32_t root, std::uint32_t lane);
+  Result<void> broadcast(std::span<std::byte> data, std::uint32_t root, std::uint32_t lane);
+  Result<void> all_gather(const std::byte* in, std::byte* out, std::size_t bytes,
+                          std::uint32_t lane);
+  Result<void> all_to_all(const std::byte* in, std::byte* out, std::size_t bytes,
+                          std::uint32_t lane);
+  Result<void> all_to_all_v(const Parts& parts, std::uint32_t lane);
+  Result<void> send(std::span<const std::byte> data, std::uint32_t peer, std::uint32_t lane);
+  Result<void> receive(std::span<std::byte> data, std::uint32_t peer, std::uint32_t lane);
+  Result<void> barrier(std::uint32_t lane);
+
+  Result<std::span<std::byte>> allocate(std::size_t bytes);
+  Result<std::span<std::byte>> peer_memory(std::span<const std::byte> buffer,
+                                           std::uint32_t peer) const;
+  void abort() noexcept;
+  [[nodiscard]] std::optional<Error> async_error() const;
+  [[nodiscard]] std::vector<std::uint32_t> lost_ranks() const;
+  Result<std::unique_ptr<Core>> shrink(std::span<const std::uint32_t> dead);
+  [[nodiscard]] CommunicatorCounters counters() const noexcept;
+
+ private:
+  /// Memory of the same size in every rank.
+  struct Buffer {
+    std::shared_ptr<memory::HostAllocation> own;
+    std::vector<PeerMemory> peers;  ///< by rank; the own one is empty
+    std::vector<std::byte*> bases;  ///< by rank
+    std::size_t bytes = 0;
+  };
+  struct Place {
+    const Buffer* buffer = nullptr;
+    std::uint32_t id = 0;
+    std::size_t offset = 0;
+  };
+  /// Swaps names with the other ranks: gives the own one, returns all by rank.
+  using SwapNames = std::function<Result<std::vector<MemoryName>>(const MemoryName&)>;
+  class Turn;
+
+  Core(const Identity& who, const CommunicatorOptions& options, const Layout& layout);
+  static Result<std::unique_ptr<Core>> assemble(const Identity& who,
+                                                const CommunicatorOptions& options,
+                                                const SwapNames& swap);
+  Result<void> make_window();
+  Result<void> open_windows(const std::vector<MemoryName>& names);
+  Result<void> check_window(const WindowHeader& header, std::uint32_t rank) const;
+  Result<void> watch_peers();
+  void make_lanes();
+  void link_lane(Lane& lane, std::uint32_t number);
+  [[nodiscard]] bool may_read_peers() const;
+  Result<void> agree_on_costs();
+
+  [[nodiscard]] WindowHeader& header() const noexcept;
+  [[nodiscard]] WindowHeader& header_of(std::uint32_t rank) const noexcept;
+  [[nodiscard]] std::uint64_t options_digest() const noexcept;
+  void lose(std::uint32_t rank) noexcept;
+  void abort_all(std::uint64_t word) noexcept;
+  [[nodiscard]] Error wait_error(const Lane& lane, const CallFacts& call);
+  [[nodiscard]] Result<void> finish(Lane& lane, const CallFacts& call, Algorithm algorithm,
+                                    bool done);
+  [[nodiscard]] Result<void> compare_calls(Lane& lane, const CallFacts& call);
+  [[nodiscard]] Place find(const void* data, std::size_t bytes) const noexcept;
+  bool run_all_reduce(Lane& lane, Algorithm algorithm, const ReduceCall& call, const Place& in,
+                      const Place& out);
+  Result<std::vector<MemoryName>> swap_notices(std::span<const std::uint32_t> members,
+                                               std::uint64_t digest, const MemoryName& name);
+
+  const Identity who_;
+  const CommunicatorOptions options_;
+  const bool check_;
+  const Layout layout_;
+  std::shared_ptr<memory::HostAllocation> window_;
+  std::vector<PeerMemory> peers_;  // by rank; the own one is empty
+  std::vector<std::unique_ptr<Lane>> lanes_;
+  std::vector<Buffer> buffers_;  // changed by allocate() only, which no operation may run beside
+  TuningTable tuning_;
+  std::uint64_t notices_ = 0;
+
+  std::shared_ptr<PeerWatch> watch_;
+  std::vector<std::uint64_t> watched_;
+  std::array<std::atomic<std::uint64_t>, kRanksMax / 64> lost_{};  // bits; set by the watch
+
+  // Written by the thread of an operation, read by counters().
+  std::atomic<std::uint64_t> operations_{0}, bytes_{0};
+  std::array<std::atomic<std::uint64_t>, kAlgorithmCount> by_algorithm_{};
+};
+
+}  // namespace imex::exchange

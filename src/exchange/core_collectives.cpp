@@ -1,0 +1,418 @@
+// The operations: arguments, the turn on a lane, checked mode, the choice, errors.
+
+#include <limits>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/result.hpp"
+#include "core.hpp"
+#include "memory/abort_page.hpp"
+
+namespace imex::exchange {
+
+namespace {
+
+constexpr std::array<std::string_view, 11> kKindNames{
+    "all_reduce",   "reduce_scatter", "all_gather", "broadcast", "reduce",  "all_to_all",
+    "all_to_all_v", "send",           "receive",    "barrier",   "allocate"};
+
+const std::byte* bytes_at(const void* data) { return static_cast<const std::byte*>(data); }
+std::byte* bytes_at(void* data) { return static_cast<std::byte*>(data); }
+
+/// No byte in common.
+bool apart(const std::byte* a, std::size_t a_bytes, const std::byte* b, std::size_t b_bytes) {
+  const auto x = reinterpret_cast<std::uintptr_t>(a), y = reinterpret_cast<std::uintptr_t>(b);
+  return x + a_bytes <= y || y + b_bytes <= x;
+}
+bool apart_or_same(const std::byte* a, const std::byte* b, std::size_t bytes) {
+  return a == b || apart(a, bytes, b, bytes);
+}
+
+Result<void> check_vectors(const Core::Vectors& v, std::size_t parts) {
+  const std::size_t size = element_bytes(v.type);
+  if (size == 0 || static_cast<std::uint32_t>(v.op) >= kReduceOpCount) {
+    return fail(Errc::kInvalidArgument,
+                fmt::format("type {} and operation {}: no such numbers",
+                            static_cast<unsigned>(v.type), static_cast<unsigned>(v.op)));
+  }
+  if (v.count > std::numeric_limits<std::size_t>::max() / 2 / size / parts) {
+    return fail(Errc::kInvalidArgument, fmt::format("{} elements of {} bytes", v.count, size));
+  }
+  if (v.count != 0 && v.in == nullptr) {
+    return fail(Errc::kInvalidArgument, fmt::format("{} elements at no address", v.count));
+  }
+  return {};
+}
+
+tl::unexpected<Error> overlap(std::size_t bytes) {
+  return fail(Errc::kInvalidArgument,
+              fmt::format("input and output of {} bytes overlap in part", bytes),
+              "pass the same range for both, or separate ones");
+}
+
+std::uint64_t packed(const CallFacts& call) {
+  return static_cast<std::uint64_t>(call.kind) | static_cast<std::uint64_t>(call.type) << 8U |
+         static_cast<std::uint64_t>(call.op) << 16U |
+         static_cast<std::uint64_t>(call.registered ? 1 : 0) << 24U |
+         std::uint64_t{call.root} << 32U;
+}
+
+CallFacts unpacked(std::uint64_t word, std::size_t bytes) {
+  CallFacts call{.bytes = bytes};
+  const auto kind = static_cast<std::uint8_t>(word);
+  call.kind = static_cast<CallFacts::Kind>(kind < kKindNames.size() ? kind : 0);
+  call.type = static_cast<DataType>(word >> 8U & 0xffU);
+  call.op = static_cast<ReduceOp>(word >> 16U & 0xffU);
+  call.registered = (word >> 24U & 1U) != 0;
+  call.root = static_cast<std::uint32_t>(word >> 32U);
+  return call;
+}
+
+}  // namespace
+
+std::string CallFacts::to_string() const {
+  std::string text =
+      fmt::format("{} of {} bytes", kKindNames[static_cast<std::size_t>(kind)], bytes);
+  if (kind == Kind::kAllReduce || kind == Kind::kReduceScatter || kind == Kind::kReduce) {
+    text += fmt::format(" ({} of {})", reduce_op_name(op), data_type_name(type));
+  }
+  if (root != kNoRank) {
+    text += fmt::format(", {} {}", collective() ? "root" : "peer", root);
+  }
+  if (registered) text += ", registered buffers";
+  return text;
+}
+
+/// Holds a lane for one operation.
+class Core::Turn {
+ public:
+  static Result<Turn> take(Core& core, std::uint32_t number, const CallFacts& call) {
+    if (number >= core.lanes_.size()) {
+      return fail(Errc::kInvalidArgument,
+                  fmt::format("lane {} of {} lanes", number, core.lanes_.size()));
+    }
+    Lane& lane = *core.lanes_[number];
+    // Acquire: pairs with the release of the thread that had the lane before.
+    if (lane.busy.exchange(1, std::memory_order_acquire) != 0) {
+      return fail(Errc::kFailedPrecondition,
+                  fmt::format("lane {} is busy with another operation", number),
+                  "use one lane per thread");
+    }
+    Turn turn(lane);
+    // Relaxed: only to fail early; the waits look again.
+    if (const std::uint64_t word = core.header().abort.word.load(std::memory_order_relaxed);
+        word != 0) [[unlikely]] {
+      return fail(memory::abort_error(word).context(call.to_string()));
+    }
+    if (core.check_ && call.collective()) IMEX_CHECK_OK(core.compare_calls(lane, call));
+    return turn;
+  }
+  Turn(Turn&& other) noexcept : lane_(std::exchange(other.lane_, nullptr)) {}
+  Turn& operator=(Turn&&) = delete;
+  ~Turn() {
+    if (lane_ != nullptr) lane_->busy.store(0, std::memory_order_release);
+  }
+  [[nodiscard]] Lane& lane() const noexcept { return *lane_; }
+
+ private:
+  explicit Turn(Lane& lane) noexcept : lane_(&lane) {}
+  Lane* lane_;
+};
+
+Result<void> Core::compare_calls(Lane& lane, const CallFacts& call) {
+  const std::uint64_t number = ++lane.calls;
+  const std::array<std::uint64_t, 2> words{packed(call), call.bytes};
+  for (std::uint32_t i = 0; i + 1 < lane.ranks; ++i) {
+    const Link& link = lane.links[lane.peer(i)];
+    std::copy(words.begin(), words.end(), link.out->call_words[number % 2]);
+    memory::slot_publish(lane.atomics, link.out->call, number);
+    wake(*link.header);
+  }
+  for (std::uint32_t i = 0; i + 1 < lane.ranks; ++i) {
+    const std::uint32_t peer = lane.peer(i);
+    const Link& link = lane.links[peer];
+    const bool came = lane.waits.until(*link.header, [&] {
+      return memory::slot_poll(lane.atomics, link.in->call, number) != memory::SlotState::kEarly;
+    });
+    if (!came) return fail(wait_error(lane, call));
+    const std::uint64_t* theirs = link.in->call_words[number % 2];
+    if (theirs[0] == words[0] && theirs[1] == words[1]) continue;
+    return fail(
+        Errc::kInvalidArgument,
+        fmt::format("call {} of this lane: rank {} calls {}, rank {} calls {}", number, who_.rank,
+                    call.to_string(), peer, unpacked(theirs[0], theirs[1]).to_string()),
+        "all ranks make the same calls in the same order");
+  }
+  return {};
+}
+
+Error Core::wait_error(const Lane& lane, const CallFacts& call) {
+  Error error;
+  error.rank = lane.waits.awaited();
+  if (lane.overrun) {
+    error.code = Errc::kFailedPrecondition;
+    error.message = "the ranks are not in the same call";
+    error.hint = "set IMEX_CHECK=1 to see which calls differ";
+    error.rank = kNoRank;
+  } else if (lane.unreachable != kNoRank) {
+    error.code = Errc::kPeerLost;
+    error.message = fmt::format("memory of rank {} cannot be read", lane.unreachable);
+    error.rank = lane.unreachable;
+  } else if (lane.waits.end() == WaitEnd::kAborted) {
+    return memory::abort_error(lane.waits.abort_word()).context(call.to_string());
+  } else if (lane.waits.end() == WaitEnd::kDeparted) {
+    error.code = Errc::kPeerLost;
+    error.message = fmt::format("rank {} has ended its communicator", error.rank);
+  } else {
+    error.code = Errc::kDeadlineExceeded;
+    error.message =
+        fmt::format("rank {} did not come within {} ms", error.rank, options_.timeout.count());
+  }
+  // The others wait for this rank, which does not go on: they shall know why.
+  abort_all(memory::encode_abort({.code = error.code, .rank = error.rank}));
+  return std::move(error).context(call.to_string());
+}
+
+Result<void> Core::finish(Lane& lane, const CallFacts& call, Algorithm algorithm, bool done) {
+  if (!done) [[unlikely]]
+    return fail(wait_error(lane, call));
+  operations_.fetch_add(1, std::memory_order_relaxed);
+  bytes_.fetch_add(call.bytes, std::memory_order_relaxed);
+  by_algorithm_[static_cast<std::size_t>(algorithm)].fetch_add(1, std::memory_order_relaxed);
+  return {};
+}
+
+Algorithm Core::choice(std::size_t bytes, bool registered) const noexcept {
+  const auto can = [&](Algorithm algorithm) {
+    switch (algorithm) {
+      case Algorithm::kPacket:
+        return bytes <= kPacketBytesMax;
+      case Algorithm::kRegistered:
+        return registered;
+      case Algorithm::kSingleCopy:
+        return tuning_.costs().kernel_allowed;
+      default:
+        return algorithm != Algorithm::kAuto;
+    }
+  };
+  return can(options_.algorithm) ? options_.algorithm : tuning_.choice(bytes, registered);
+}
+
+bool Core::run_all_reduce(Lane& lane, Algorithm algorithm, const ReduceCall& call, const Place& in,
+                          const Place& out) {
+  switch (algorithm) {
+    case Algorithm::kPacket:
+      return all_reduce_packet(lane, call);
+    case Algorithm::kMailbox:
+      return all_reduce_mailbox(lane, call);
+    case Algorithm::kRegistered:
+      return all_reduce_registered(lane, call,
+                                   {.in_base = in.buffer->bases,
+                                    .out_base = out.buffer->bases,
+                                    .in_bytes = in.buffer->bytes,
+                                    .out_bytes = out.buffer->bytes,
+                                    .in_id = in.id,
+                                    .out_id = out.id,
+                                    .in_offset = in.offset,
+                                    .out_offset = out.offset});
+    case Algorithm::kSingleCopy:
+      return all_reduce_single_copy(lane, call);
+    case Algorithm::kRing:
+    case Algorithm::kAuto:
+      break;
+  }
+  return all_reduce_ring(lane, call);
+}
+
+Result<void> Core::all_reduce(const Vectors& v, std::uint32_t number) {
+  IMEX_CHECK_OK(check_vectors(v, 1));
+  const ReduceCall call{.in = bytes_at(v.in),
+                        .out = bytes_at(v.out),
+                        .elements = v.count,
+                        .element_bytes = element_bytes(v.type),
+                        .kernel = reduce_kernel(v.type, v.op)};
+  const std::size_t bytes = call.bytes();
+  if (bytes != 0 && v.out == nullptr) return fail(Errc::kInvalidArgument, "all_reduce to nowhere");
+  if (!apart_or_same(call.in, call.out, bytes)) return overlap(bytes);
+  const Place in = find(v.in, bytes);
+  const Place out = v.in == v.out ? in : find(v.out, bytes);
+  const CallFacts facts{.kind = CallFacts::Kind::kAllReduce,
+                        .bytes = bytes,
+                        .type = v.type,
+                        .op = v.op,
+                        .registered = in.buffer != nullptr && out.buffer != nullptr};
+  IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
+  if (bytes == 0) return finish(turn.lane(), facts, Algorithm::kAuto, true);
+  if (who_.ranks == 1) {
+    call.kernel({.sources = &call.in,
+                 .source_count = 1,
+                 .targets = &call.out,
+                 .target_count = 1,
+                 .elements = call.elements});
+    return finish(turn.lane(), facts, Algorithm::kAuto, true);
+  }
+  const Algorithm algorithm = choice(bytes, facts.registered);
+  return finish(turn.lane(), facts, algorithm,
+                run_all_reduce(turn.lane(), algorithm, call, in, out));
+}
+
+Result<void> Core::reduce_scatter(const Vectors& v, std::uint32_t number) {
+  IMEX_CHECK_OK(check_vectors(v, who_.ranks));
+  ReduceCall call{.in = bytes_at(v.in),
+                  .out = bytes_at(v.out),
+                  .elements = v.count,
+                  .element_bytes = element_bytes(v.type),
+                  .kernel = reduce_kernel(v.type, v.op)};
+  call.part_stride = call.bytes();
+  const std::size_t bytes = call.bytes();
+  if (bytes != 0 && v.out == nullptr)
+    return fail(Errc::kInvalidArgument, "reduce_scatter to nowhere");
+  if (call.out != call.part(who_.rank) && !apart(call.in, bytes * who_.ranks, call.out, bytes))
+    return overlap(bytes);
+  const CallFacts facts{
+      .kind = CallFacts::Kind::kReduceScatter, .bytes = bytes, .type = v.type, .op = v.op};
+  IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
+  if (bytes == 0) return finish(turn.lane(), facts, Algorithm::kAuto, true);
+  if (who_.ranks == 1) {
+    call.kernel({.sources = &call.in,
+                 .source_count = 1,
+                 .targets = &call.out,
+                 .target_count = 1,
+                 .elements = call.elements});
+    return finish(turn.lane(), facts, Algorithm::kAuto, true);
+  }
+  const bool small = bytes <= kPacketBytesMax;
+  return finish(turn.lane(), facts, small ? Algorithm::kPacket : Algorithm::kRing,
+                small ? all_reduce_packet(turn.lane(), call) : all_reduce_ring(turn.lane(), call));
+}
+
+Result<void> Core::reduce(const Vectors& v, std::uint32_t root, std::uint32_t number) {
+  IMEX_CHECK_OK(check_vectors(v, 1));
+  if (root >= who_.ranks) {
+    return fail(Errc::kInvalidArgument, fmt::format("root {} of {} ranks", root, who_.ranks));
+  }
+  const ReduceCall call{.in = bytes_at(v.in),
+                        .out = bytes_at(v.out),
+                        .elements = v.count,
+                        .element_bytes = element_bytes(v.type),
+                        .kernel = reduce_kernel(v.type, v.op)};
+  if (who_.rank == root) {
+    if (call.bytes() != 0 && v.out == nullptr)
+      return fail(Errc::kInvalidArgument, "reduce to nowhere");
+    if (!apart_or_same(call.in, call.out, call.bytes())) return overlap(call.bytes());
+  }
+  const CallFacts facts{.kind = CallFacts::Kind::kReduce,
+                        .bytes = call.bytes(),
+                        .type = v.type,
+                        .op = v.op,
+                        .root = root};
+  IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
+  if (who_.ranks == 1 && v.count != 0) {
+    call.kernel({.sources = &call.in,
+                 .source_count = 1,
+                 .targets = &call.out,
+                 .target_count = 1,
+                 .elements = call.elements});
+    return finish(turn.lane(), facts, Algorithm::kAuto, true);
+  }
+  return finish(turn.lane(), facts, Algorithm::kRing, reduce_to(turn.lane(), root, call));
+}
+
+Result<void> Core::broadcast(std::span<std::byte> data, std::uint32_t root, std::uint32_t number) {
+  if (root >= who_.ranks) {
+    return fail(Errc::kInvalidArgument, fmt::format("root {} of {} ranks", root, who_.ranks));
+  }
+  const CallFacts facts{.kind = CallFacts::Kind::kBroadcast, .bytes = data.size(), .root = root};
+  IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
+  const bool done = who_.ranks == 1 || broadcast_from(turn.lane(), root, data);
+  return finish(turn.lane(), facts, Algorithm::kRing, done);
+}
+
+Result<void> Core::all_gather(const std::byte* in, std::byte* out, std::size_t bytes,
+                              std::uint32_t number) {
+  std::vector<std::span<const std::byte>> sends(who_.ranks, {in, bytes});
+  std::vector<std::span<std::byte>> receives(who_.ranks);
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    receives[rank] = {out + rank * bytes, bytes};
+  }
+  std::byte* const own = receives[who_.rank].data();
+  if (own != in && !apart(in, bytes, out, bytes * who_.ranks)) return overlap(bytes);
+  const CallFacts facts{.kind = CallFacts::Kind::kAllGather, .bytes = bytes};
+  IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
+  if (own != in && bytes != 0) std::memcpy(own, in, bytes);
+  const bool small = bytes <= kPacketBytesMax;
+  const Parts parts{.sends = sends, .receives = receives};
+  return finish(
+      turn.lane(), facts, small ? Algorithm::kPacket : Algorithm::kRing,
+      small ? swap_small_parts(turn.lane(), parts, bytes) : swap_parts(turn.lane(), parts));
+}
+
+Result<void> Core::all_to_all(const std::byte* in, std::byte* out, std::size_t bytes,
+                              std::uint32_t number) {
+  std::vector<std::span<const std::byte>> sends(who_.ranks);
+  std::vector<std::span<std::byte>> receives(who_.ranks);
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    sends[rank] = {in + rank * bytes, bytes};
+    receives[rank] = {out + rank * bytes, bytes};
+  }
+  if (!apart(in, bytes * who_.ranks, out, bytes * who_.ranks)) return overlap(bytes);
+  const CallFacts facts{.kind = CallFacts::Kind::kAllToAll, .bytes = bytes};
+  IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
+  if (bytes != 0) std::memcpy(receives[who_.rank].data(), sends[who_.rank].data(), bytes);
+  const bool small = bytes <= kPacketBytesMax;
+  const Parts parts{.sends = sends, .receives = receives};
+  return finish(
+      turn.lane(), facts, small ? Algorithm::kPacket : Algorithm::kRing,
+      small ? swap_small_parts(turn.lane(), parts, bytes) : swap_parts(turn.lane(), parts));
+}
+
+Result<void> Core::all_to_all_v(const Parts& parts, std::uint32_t number) {
+  if (parts.sends.size() != who_.ranks || parts.receives.size() != who_.ranks) {
+    return fail(Errc::kInvalidArgument,
+                fmt::format("all_to_all_v with {} parts to send and {} to receive: {} wanted",
+                            parts.sends.size(), parts.receives.size(), who_.ranks));
+  }
+  const auto own_in = parts.sends[who_.rank];
+  const auto own_out = parts.receives[who_.rank];
+  if (own_in.size() != own_out.size()) {
+    return fail(Errc::kInvalidArgument,
+                fmt::format("all_to_all_v: {} bytes to itself, {} from itself", own_in.size(),
+                            own_out.size()));
+  }
+  // Sizes differ between ranks: what is compared is the operation.
+  const CallFacts facts{.kind = CallFacts::Kind::kAllToAllV};
+  IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
+  if (!own_in.empty() && own_in.data() != own_out.data())
+    std::memmove(own_out.data(), own_in.data(), own_in.size());
+  return finish(turn.lane(), facts, Algorithm::kRing, swap_parts(turn.lane(), parts));
+}
+
+Result<void> Core::send(std::span<const std::byte> data, std::uint32_t peer, std::uint32_t number) {
+  if (peer >= who_.ranks || peer == who_.rank) {
+    return fail(Errc::kInvalidArgument,
+                fmt::format("rank {} of {} sends to rank {}", who_.rank, who_.ranks, peer));
+  }
+  const CallFacts facts{.kind = CallFacts::Kind::kSend, .bytes = data.size(), .root = peer};
+  IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
+  return finish(turn.lane(), facts, Algorithm::kRing, send_to(turn.lane(), peer, data));
+}
+
+Result<void> Core::receive(std::span<std::byte> data, std::uint32_t peer, std::uint32_t number) {
+  if (peer >= who_.ranks || peer == who_.rank) {
+    return fail(Errc::kInvalidArgument,
+                fmt::format("rank {} of {} receives from rank {}", who_.rank, who_.ranks, peer));
+  }
+  const CallFacts facts{.kind = CallFacts::Kind::kReceive, .bytes = data.size(), .root = peer};
+  IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
+  return finish(turn.lane(), facts, Algorithm::kRing, receive_from(turn.lane(), peer, data));
+}
+
+Result<void> Core::barrier(std::uint32_t number) {
+  const CallFacts facts{.kind = CallFacts::Kind::kBarrier};
+  IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
+  return finish(turn.lane(), facts, Algorithm::kAuto, exchange::barrier(turn.lane()));
+}
+
+}  // namespace imex::exchange

@@ -1,0 +1,133 @@
+/// One independent stream of operations, as the algorithms see it.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "kernels/reduce.hpp"
+#include "layout.hpp"
+#include "protocol/ring.hpp"
+#include "waits.hpp"
+
+namespace imex::exchange {
+
+/// The protocols' view of a run of packet lines.
+struct HostLines {
+  PacketLine* lines;
+  [[nodiscard]] std::atomic<std::uint64_t>& tag(std::uint32_t i) const noexcept {
+    return lines[i].tag;
+  }
+};
+
+/// The protocols' view of one direction of a ring.
+struct HostRing {
+  std::atomic<std::uint64_t>* tags;
+  std::atomic<std::uint64_t>* credits;
+  [[nodiscard]] std::atomic<std::uint64_t>& tag(std::uint32_t slot) const noexcept {
+    return tags[slot];
+  }
+  [[nodiscard]] std::atomic<std::uint64_t>& credit() const noexcept { return *credits; }
+};
+
+/// Two ranks on one lane. "in" lies in the own window and is written by the peer (mailboxes by
+/// turns), "out" lies in the peer's. Borrows both windows.
+struct Link {
+  WindowHeader* header = nullptr;  ///< of the peer
+  PeerBlock* in = nullptr;
+  PeerBlock* out = nullptr;
+  PacketLine* packets_in = nullptr;
+  PacketLine* packets_out = nullptr;
+  PacketLine* mail_in = nullptr;
+  PacketLine* mail_out = nullptr;
+  std::byte* ring_in = nullptr;
+  std::byte* ring_out = nullptr;
+  std::uint64_t sent = 0;      ///< ring messages to the peer so far
+  std::uint64_t received = 0;  ///< and from it
+  std::int32_t pid = 0;        ///< 0: the peer is a thread of this process
+
+  [[nodiscard]] HostRing ring_to_peer() const noexcept { return {out->ring_tag, &in->ring_credit}; }
+  [[nodiscard]] HostRing ring_from_peer() const noexcept {
+    return {in->ring_tag, &out->ring_credit};
+  }
+};
+
+/// Not thread-safe but for `busy`.
+struct Lane {
+  Lane(std::uint32_t rank_, std::uint32_t ranks_, const Waits& waits_, std::size_t slot_bytes_)
+      : rank(rank_), ranks(ranks_), slot_bytes(slot_bytes_), waits(waits_), links(ranks_) {}
+
+  const std::uint32_t rank;
+  const std::uint32_t ranks;
+  const std::size_t slot_bytes;  ///< of the ring
+  HostAtomics atomics{};
+  Waits waits;
+  std::vector<Link> links;  ///< by rank; the own one is unused
+  /// Counters of the protocols; equal in all ranks.
+  std::uint64_t packets = 0, mails = 0, exchanges = 0, barriers = 0, calls = 0;
+  /// A later message lay where this one was expected: ranks disagree about what they do.
+  bool overrun = false;
+  /// A peer whose memory could not be read; kNoRank: none.
+  std::uint32_t unreachable = kNoRank;
+  /// Scratch memory of the algorithms; grows to what they need and stays.
+  std::vector<std::byte> scratch;
+  std::vector<const std::byte*> sources;
+  std::vector<std::byte*> targets;
+  std::atomic<std::uint32_t> busy{0};  ///< an operation runs; set and cleared by its thread
+
+  [[nodiscard]] std::byte* scratch_of(std::size_t bytes) {
+    if (scratch.size() < bytes) scratch.resize(bytes);
+    return scratch.data();
+  }
+  /// The i-th peer in the order in which this rank sends: each rank begins with another one.
+  [[nodiscard]] std::uint32_t peer(std::uint32_t i) const noexcept {
+    return (rank + 1 + i) % ranks;
+  }
+};
+
+/// A message of at most slot_bytes into the peer's ring. False: the wait has ended.
+[[nodiscard]] inline bool ring_send(Lane& lane, Link& link, const std::byte* data,
+                                    std::size_t bytes) {
+  const std::uint64_t message = link.sent + 1;
+  const bool room = lane.waits.until(*link.header, [&] {
+    return ring_has_room(lane.atomics, link.ring_to_peer(), message, kRingSlotsMax);
+  });
+  if (!room) return false;
+  std::byte* slot = link.ring_out + memory::slot_index(message, kRingSlotsMax) * lane.slot_bytes;
+  if (bytes != 0) std::memcpy(slot, data, bytes);
+  ring_publish(lane.atomics, link.ring_to_peer(), message, kRingSlotsMax);
+  link.sent = message;
+  wake(*link.header);
+  return true;
+}
+
+/// Waits for the peer's next message; it stays where it is until ring_done(). Null: the wait has
+/// ended. `ahead` messages were received and are not done yet.
+[[nodiscard]] inline const std::byte* ring_receive(Lane& lane, Link& link,
+                                                   std::uint64_t ahead = 0) {
+  const std::uint64_t message = link.received + 1 + ahead;
+  memory::SlotState state = memory::SlotState::kEarly;
+  const bool came = lane.waits.until(*link.header, [&] {
+    state = ring_poll(lane.atomics, link.ring_from_peer(), message, kRingSlotsMax);
+    return state != memory::SlotState::kEarly;
+  });
+  if (!came) return nullptr;
+  if (state == memory::SlotState::kOverrun) {
+    lane.overrun = true;
+    return nullptr;
+  }
+  return link.ring_in + memory::slot_index(message, kRingSlotsMax) * lane.slot_bytes;
+}
+
+/// Gives the slot of the message received last back to the peer.
+inline void ring_done(Lane& lane, Link& link) {
+  ++link.received;
+  ring_release(lane.atomics, link.ring_from_peer(), link.received);
+  wake(*link.header);
+}
+
+}  // namespace imex::exchange

@@ -1,0 +1,171 @@
+// Ranks as processes: what threads of one process cannot show.
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <imex/communicator.hpp>
+
+namespace imex::exchange {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Shared by the test and its ranks.
+struct Board {
+  std::atomic<std::uint32_t> arrived{0};
+  std::atomic<std::int64_t> killed_ns{0};
+  std::atomic<std::int64_t> told_ns[8]{};
+};
+
+/// Forks before any thread is started; children are killed and reaped at the end.
+class ProcessRanks {
+ public:
+  explicit ProcessRanks(std::uint32_t ranks) : ranks_(ranks) {
+    void* memory =
+        ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    board_ = new (memory) Board();
+  }
+  ~ProcessRanks() {
+    for (const pid_t pid : pids_) {
+      if (pid > 0) ::kill(pid, SIGKILL), ::waitpid(pid, nullptr, 0);
+    }
+    ::munmap(board_, sizeof(Board));
+  }
+  ProcessRanks(const ProcessRanks&) = delete;
+  ProcessRanks& operator=(const ProcessRanks&) = delete;
+
+  /// `body` returns the exit status of its rank.
+  void start(const UniqueId& id, const std::function<int(Communicator&, Board&)>& body) {
+    for (std::uint32_t rank = 0; rank != ranks_; ++rank) {
+      const pid_t pid = ::fork();
+      ASSERT_GE(pid, 0);
+      if (pid == 0) {
+        auto comm = Communicator::create(id, rank, ranks_);
+        if (!comm) std::fprintf(stderr, "rank %u: %s\n", rank, comm.error().to_string().c_str());
+        ::_exit(comm ? body(*comm, *board_) : 99);
+      }
+      pids_.push_back(pid);
+    }
+  }
+  [[nodiscard]] int wait(std::uint32_t rank) {
+    int status = 0;
+    ::waitpid(pids_[rank], &status, 0);
+    pids_[rank] = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  }
+  void kill(std::uint32_t rank) const {
+    board_->killed_ns = Clock::now().time_since_epoch().count();
+    ::kill(pids_[rank], SIGKILL);
+  }
+  [[nodiscard]] Board& board() const { return *board_; }
+
+ private:
+  const std::uint32_t ranks_;
+  Board* board_;
+  std::vector<pid_t> pids_;
+};
+
+class ProcessesTest : public ::testing::TestWithParam<std::uint32_t> {};
+
+int sums(Communicator& comm, Board&) {
+  std::vector<std::int32_t> data(200'000);
+  for (const std::size_t count : {1U, 100U, 3'000U, 30'000U, 200'000U}) {
+    for (int i = 0; i != 20; ++i) {
+      std::fill(data.begin(), data.end(), static_cast<std::int32_t>(comm.rank()) + i);
+      if (!comm.all_reduce(data.data(), data.data(), count, DataType::kInt32, ReduceOp::kSum))
+        return 1;
+      const auto n = static_cast<std::int32_t>(comm.size());
+      const std::int32_t wanted = n * (n - 1) / 2 + n * i;
+      if (data[0] != wanted || data[count - 1] != wanted) return 2;
+    }
+  }
+  return 0;
+}
+
+TEST_P(ProcessesTest, SumThroughEachOthersWindows) {
+  auto rendezvous = Rendezvous::create();
+  ASSERT_TRUE(rendezvous);
+  ProcessRanks ranks(GetParam());
+  ranks.start(rendezvous->id(), sums);
+  for (std::uint32_t rank = 0; rank != GetParam(); ++rank) EXPECT_EQ(ranks.wait(rank), 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, ProcessesTest, ::testing::Values(2U, 3U, 8U));
+
+/// Exchanges until something ends it; then says when, and goes on without the dead.
+int exchange_until_lost(Communicator& comm, Board& board) {
+  std::vector<float> data(4'000);
+  std::mt19937 random(comm.generation() == 1 ? 7 : 8);
+  board.arrived.fetch_add(1);
+  for (;;) {
+    const auto count = random() % data.size();
+    const auto done =
+        comm.all_reduce(data.data(), data.data(), count, DataType::kFloat32, ReduceOp::kSum);
+    if (done) continue;
+    board.told_ns[comm.rank()] = Clock::now().time_since_epoch().count();
+    if (done.error().code != Errc::kPeerLost || done.error().rank != 1) {
+      std::fprintf(stderr, "rank %u: %s\n", comm.rank(), done.error().to_string().c_str());
+      return 1;
+    }
+    break;
+  }
+  const std::vector<std::uint32_t> lost{1};
+  auto rest = comm.shrink(lost);
+  if (!rest) {
+    std::fprintf(stderr, "rank %u: %s\n", comm.rank(), rest.error().to_string().c_str());
+    return 2;
+  }
+  std::int32_t one = 1;
+  if (!rest->all_reduce(&one, &one, 1, DataType::kInt32, ReduceOp::kSum)) return 3;
+  return one == static_cast<std::int32_t>(comm.size()) - 1 ? 0 : 4;
+}
+
+// A rank is killed at random instants; every survivor says who was lost, and goes on without it.
+TEST(ProcessLossTest, SurvivorsNameTheKilledRankAndGoOn) {
+  std::mt19937 random(3);
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr int kRounds = 4;
+#else
+  constexpr int kRounds = 25;
+#endif
+  std::int64_t worst_ns = 0;
+  for (int round = 0; round != kRounds; ++round) {
+    const std::uint32_t count = 2 + static_cast<std::uint32_t>(random() % 2);
+    auto rendezvous = Rendezvous::create();
+    ASSERT_TRUE(rendezvous);
+    ProcessRanks ranks(count);
+    ranks.start(rendezvous->id(), exchange_until_lost);
+    const auto deadline = Clock::now() + std::chrono::seconds(20);
+    while (ranks.board().arrived != count) {
+      ASSERT_LT(Clock::now(), deadline);
+      ::sched_yield();
+    }
+    // Somewhere within the exchanges that follow.
+    const auto instant = Clock::now() + std::chrono::microseconds(random() % 3000);
+    while (Clock::now() < instant) ::sched_yield();
+    ranks.kill(1);
+    EXPECT_EQ(ranks.wait(1), 128 + SIGKILL);
+    for (std::uint32_t rank = 0; rank != count; ++rank) {
+      if (rank == 1) continue;
+      EXPECT_EQ(ranks.wait(rank), 0) << "rank " << rank << " of " << count << ", round " << round;
+      worst_ns = std::max(worst_ns, ranks.board().told_ns[rank] - ranks.board().killed_ns);
+    }
+  }
+  ::testing::Test::RecordProperty("worst_us", static_cast<int>(worst_ns / 1000));
+  std::printf("[ worst    ] %lld us from the kill to the error\n",
+              static_cast<long long>(worst_ns / 1000));
+  EXPECT_LT(worst_ns, 1'000'000'000) << "survivors must be told long before their deadline";
+}
+
+}  // namespace
+}  // namespace imex::exchange

@@ -1,0 +1,102 @@
+#include "tuner.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+
+#include <fmt/format.h>
+
+#include "base/units.hpp"
+#include "layout.hpp"
+
+namespace imex::exchange {
+
+namespace {
+
+constexpr std::array kCandidates{Algorithm::kPacket, Algorithm::kMailbox, Algorithm::kRing,
+                                 Algorithm::kRegistered, Algorithm::kSingleCopy};
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+double predict(Algorithm algorithm, const TuningQuestion& question, const Costs& costs) noexcept {
+  const auto bytes = static_cast<double>(question.bytes);
+  const auto ranks = static_cast<double>(question.ranks);
+  const double peers = ranks - 1;
+  const double lines = bytes / static_cast<double>(sizeof(PacketLine));
+  const double packet_lines = bytes / static_cast<double>(kLinePayload);
+  const double reduce = bytes * ranks * costs.copy;
+  switch (algorithm) {
+    case Algorithm::kPacket:
+      // Every line is fetched for writing, and read by the peer.
+      if (question.bytes > kPacketBytesMax) return kNever;
+      return costs.hop + 2 * peers * packet_lines * costs.line + reduce;
+    case Algorithm::kMailbox:
+      // A line is asked in and answered in: two moves, for each peer's share; twice, as asker and
+      // as owner, of which half overlaps.
+      return 2 * costs.hop + 2 * peers * packet_lines / ranks * costs.line + bytes * costs.copy * 3;
+    case Algorithm::kRing:
+      return 2 * costs.hop + 2 * peers * lines * costs.stream + reduce + bytes * peers * costs.copy;
+    case Algorithm::kRegistered:
+      if (!question.registered) return kNever;
+      return 2 * costs.hop + 2 * peers * lines / ranks * costs.stream + reduce / ranks;
+    case Algorithm::kSingleCopy: {
+      if (!costs.kernel_allowed) return kNever;
+      const double pages = bytes / 4096;
+      return 3 * costs.hop + 2 * peers * costs.kernel_call +
+             2 * peers / ranks * (lines * costs.stream + pages * costs.kernel_page) +
+             reduce / ranks;
+    }
+    case Algorithm::kAuto:
+      break;
+  }
+  return kNever;
+}
+
+Algorithm choose(const TuningQuestion& question, const Costs& costs) noexcept {
+  return *std::min_element(kCandidates.begin(), kCandidates.end(), [&](Algorithm a, Algorithm b) {
+    return predict(a, question, costs) < predict(b, question, costs);
+  });
+}
+
+std::size_t TuningTable::step_of(std::size_t bytes) noexcept {
+  if (bytes <= 64) return 0;
+  const auto power = static_cast<std::size_t>(std::bit_width(bytes - 1));  // 7 for 65 to 128
+  const bool upper = bytes > (std::size_t{3} << (power - 2));              // above 1.5 times half
+  return std::min(2 * (power - 6) - (upper ? 0U : 1U), kSteps - 1);
+}
+
+TuningTable::TuningTable(std::uint32_t ranks, const Costs& costs) noexcept
+    : ranks_(ranks), costs_(costs) {
+  for (const bool registered : {false, true}) {
+    for (std::size_t step = 0; step != kSteps; ++step) {
+      // The largest size of the step, so that what is chosen can serve all of it.
+      const std::size_t power = std::size_t{64} << (step + 1) / 2;
+      const std::size_t bytes = step % 2 == 0 ? power : power / 4 * 3;
+      table_[registered ? 1 : 0][step] = choose({bytes, ranks, registered}, costs);
+    }
+  }
+}
+
+Algorithm TuningTable::choice(std::size_t bytes, bool registered) const noexcept {
+  return table_[registered ? 1 : 0][step_of(bytes)];
+}
+
+std::string TuningTable::explain(bool registered) const {
+  std::string text = fmt::format(
+      "costs in ns: hop {:.0f}, line {:.1f}, streamed line {:.1f}; kernel copies {}\n", costs_.hop,
+      costs_.line, costs_.stream, costs_.kernel_allowed ? "permitted" : "not permitted here");
+  text += fmt::format("{:>10}  {:<12} {}\n", "bytes", "algorithm", "predicted us");
+  for (std::size_t bytes = 64; bytes <= std::size_t{64} << 20U; bytes *= 4) {
+    text += fmt::format("{:>10}  {:<12}", format_size(bytes),
+                        algorithm_name(choice(bytes, registered)));
+    for (const Algorithm candidate : kCandidates) {
+      const double ns = predict(candidate, {bytes, ranks_, registered}, costs_);
+      if (ns != kNever) text += fmt::format(" {} {:.2f}", algorithm_name(candidate), ns / 1000);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace imex::exchange

@@ -1,0 +1,57 @@
+/// Which algorithm an all_reduce takes: the one that the measured costs of this machine say is
+/// fastest. Pure; every rank must be given the same costs.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <imex/communicator.hpp>
+
+namespace imex::exchange {
+
+/// Measured, in nanoseconds. The defaults are those of two cores with a common L3.
+struct Costs {
+  double hop = 70;              ///< from a store until the peer has seen it
+  double line = 5.8;            ///< per cache line that changes its owner, a few at a time
+  double stream = 2.9;          ///< the same in long runs
+  double copy = 0.05;           ///< per byte copied or reduced within the own caches
+  double kernel_call = 900;     ///< one read of a peer's private memory
+  double kernel_page = 60;      ///< per page of 4 KiB that it reads
+  bool kernel_allowed = false;  ///< all ranks may read each other's private memory
+};
+
+struct TuningQuestion {
+  std::size_t bytes = 0;
+  std::uint32_t ranks = 2;
+  bool registered = false;  ///< both buffers come from allocate()
+};
+
+/// Nanoseconds, or infinity where the algorithm cannot serve.
+[[nodiscard]] double predict(Algorithm algorithm, const TuningQuestion& question,
+                             const Costs& costs) noexcept;
+
+/// Never kAuto. With one rank the answer has no meaning.
+[[nodiscard]] Algorithm choose(const TuningQuestion& question, const Costs& costs) noexcept;
+
+/// choose() by powers of two, looked up in a few instructions.
+class TuningTable {
+ public:
+  TuningTable() = default;
+  TuningTable(std::uint32_t ranks, const Costs& costs) noexcept;
+
+  [[nodiscard]] Algorithm choice(std::size_t bytes, bool registered) const noexcept;
+  [[nodiscard]] std::string explain(bool registered) const;
+  [[nodiscard]] const Costs& costs() const noexcept { return costs_; }
+
+ private:
+  static constexpr std::size_t kSteps = 40;  ///< of two per power of two, from 64 B on
+  [[nodiscard]] static std::size_t step_of(std::size_t bytes) noexcept;
+
+  std::uint32_t ranks_ = 1;
+  Costs costs_{};
+  std::array<std::array<Algorithm, kSteps>, 2> table_{};
+};
+
+}  // namespace imex::exchange
