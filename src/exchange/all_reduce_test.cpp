@@ -18,9 +18,9 @@ using testing_kit::run_ranks;
 using testing_kit::Verdict;
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr int kCalls = 25;
+constexpr int kCalls = 15;
 #else
-constexpr int kCalls = 120;
+constexpr int kCalls = 40;
 #endif
 
 /// One call, the same in all ranks because all draw it from the same seed.
