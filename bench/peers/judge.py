@@ -30,6 +30,13 @@ def placement(before_ns, after_ns):
     return "near" if high < FAR_NS else "far"
 
 
+def placement_of(row):
+    """The same for a row of output, whose program may itself have seen the cores move."""
+    if row.get("core_distance") in ("moved", "hyperthreads"):
+        return None
+    return placement(*row["round_trip_ns"])
+
+
 @dataclass
 class Figure:
     """One program at one size and placement over all its valid rounds."""

@@ -27,6 +27,10 @@ class Placement(unittest.TestCase):
         self.assertIsNone(judge.placement(350, 90), "moved together")
         self.assertIsNone(judge.placement(200, 390), "moved while far")
 
+    def test_a_program_may_have_seen_the_cores_move(self):
+        self.assertEqual(judge.placement_of({"round_trip_ns": [300, 300], "core_distance": "near"}), "far")
+        self.assertIsNone(judge.placement_of({"round_trip_ns": [300, 300], "core_distance": "moved"}))
+
     def test_dropped_rows_do_not_count(self):
         rows = [row("a", 8, 1.0), row("a", 8, 0.1, trips=(38, 38)), row("a", 8, 3.0, trips=(300, 300))]
         figures = judge.figures(rows)

@@ -164,6 +164,11 @@ static void run_block(Bench* b, int n) {
   meet(b);
 }
 
+static int compare_doubles(const void* a, const void* b) {
+  const double x = *(const double*)a, y = *(const double*)b;
+  return (x > y) - (x < y);
+}
+
 static Summary summarize(const Bench* b, int n) {
   double* us = malloc((size_t)n * sizeof(double));
   if (us == NULL) fail("out of memory");
