@@ -177,11 +177,17 @@ Result<std::unique_ptr<CommandService>> CommandService::start(
   builder.RegisterService(impl.get());
   impl->server = builder.BuildAndStart();
   for (std::size_t i = 0; i < endpoints.size(); ++i) {
-    if (impl->server && bound[i] != 0) continue;
+    if (bound[i] != 0) continue;  // the first that is not is the one that failed
+    if (endpoints[i].starts_with("unix:")) {
+      return fail(Errc::kInvalidArgument,
+                  fmt::format("command service: cannot make the socket {}", endpoints[i].substr(5)),
+                  "see that its directory exists and the daemon's user may write to it");
+    }
     return fail(Errc::kAlreadyExists,
                 fmt::format("command service: cannot listen on {}", endpoints[i]),
                 "see whether another program has it, or choose IMEX_CMD_PORT");
   }
+  if (!impl->server) return fail(Errc::kInternal, "command service: gRPC did not start");
   for (const std::string& endpoint : endpoints) {
     if (endpoint.starts_with("unix:")) ::chmod(endpoint.c_str() + 5, 0666);
   }
