@@ -186,11 +186,21 @@ IMEX_API uint32_t imex_export_generation(const imex_export* exported);
  * before. */
 IMEX_API int imex_re_export(imex_session* session, imex_export* exported);
 
+/** What the loss of an exporter does to one import; the mapping stays readable in each case. Memory
+ * that is revoked goes, and is always told as IMEX_EVENT_IMPORT_REVOKED; only FAIL_FAST ends waits
+ * then as well. */
+typedef enum imex_loss_policy {
+  IMEX_ON_LOSS_FAIL_FAST = 0, /**< trips the scope and tells IMEX_EVENT_EXPORTER_LOST */
+  IMEX_ON_LOSS_NOTIFY = 1,    /**< tells IMEX_EVENT_EXPORTER_LOST; waits go on */
+  IMEX_ON_LOSS_KEEP = 2       /**< neither: data that is complete and only read */
+} imex_loss_policy;
+
 typedef struct imex_import_options {
   size_t struct_size;
-  imex_scope scope; /**< tripped when the exporter is lost or revoked. Default: the default scope */
+  imex_scope scope; /**< tripped when the exporter is lost or revoked. Default: the default scope
+                         with FAIL_FAST, else none; set beside another policy: an error */
   uint32_t rank;    /**< told to the exporter when this process is lost. Default IMEX_NO_RANK */
-  uint32_t reserved;
+  uint32_t on_loss; /**< imex_loss_policy. Default IMEX_ON_LOSS_FAIL_FAST */
 } imex_import_options;
 #define IMEX_IMPORT_OPTIONS_INIT {sizeof(imex_import_options), {NULL, 0, 0}, IMEX_NO_RANK, 0}
 
@@ -268,7 +278,8 @@ typedef enum imex_event_kind {
   IMEX_EVENT_EXPORT_REVOKED = 4,   /**< an export from here is being withdrawn from all importers */
   IMEX_EVENT_EXPORT_QUIESCENT = 5, /**< ... and is now: imex_re_export() may follow */
   IMEX_EVENT_DAEMON_LOST = 6,      /**< it did not come back within its lease: handles are dead */
-  IMEX_EVENT_DAEMON_RESUMED = 7    /**< it was away and is back; nothing was lost */
+  IMEX_EVENT_DAEMON_RESUMED = 7,   /**< it was away and is back; nothing was lost */
+  IMEX_EVENT_CHANNEL_RELEASED = 8  /**< the workload's grant ended: requests fail with IMEX_REVOKED */
 } imex_event_kind;
 
 typedef struct imex_event {

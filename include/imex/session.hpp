@@ -68,10 +68,21 @@ struct ExportOptions {
   std::optional<AbortScope> scope{};
 };
 
+/// What the loss of an exporter does to one import. In each case the mapping stays readable. When
+/// the memory is revoked (its GPU left the partition, the channel was released) it goes, and that
+/// is always told as kImportRevoked; only kFailFast ends waits then as well.
+enum class LossPolicy : std::uint8_t {
+  kFailFast = 0,  ///< trips the scope, so waits end with kPeerLost, and tells kExporterLost
+  kNotify = 1,    ///< tells kExporterLost; waits go on: many peers that come and go on their own
+  kKeep = 2,      ///< neither: data that is complete and only read, whoever wrote it
+};
+
 struct ImportOptions {
   std::uint32_t rank = kNoRank;  ///< told to the exporter when this process is lost
-  std::optional<AbortScope>
-      scope{};  ///< tripped when the exporter is lost or revoked; unset: default_scope()
+  /// Tripped when the exporter is lost or the memory revoked. Unset: default_scope() with
+  /// kFailFast, else none; set beside another policy: kInvalidArgument.
+  std::optional<AbortScope> scope{};
+  LossPolicy on_loss = LossPolicy::kFailFast;
 };
 
 struct SessionEvent {
@@ -88,6 +99,10 @@ struct SessionEvent {
     /// kUnavailable by a daemon that shut down. Requests fail with kStale: open a new session.
     kDaemonLost = 6,
     kDaemonResumed = 7,  ///< the daemon was away and is back; nothing was lost
+    /// The channel was released: whoever launched the workload ended its grant. All exports and
+    /// imports were revoked before. The daemon goes on; requests of this session fail with
+    /// kRevoked.
+    kChannelReleased = 8,
   };
   Kind kind;
   std::uint64_t id = 0;                ///< of the export or import concerned
@@ -175,7 +190,8 @@ class IMEX_API Session {
 
   /// Maps the memory behind `handle`. Errors: kPermissionDenied (forged, other channel, other
   /// partition), kStale (old generation, restarted daemon), kNotFound (export ended), kUnsupported
-  /// (exporter on another machine without NVLink), kDataLoss (segment header does not fit).
+  /// (exporter on another machine without NVLink), kDataLoss (segment header does not fit),
+  /// kResourceExhausted (64 imports of this session wait for other daemons already).
   [[nodiscard]] Result<Import> import_memory(const Handle& handle,
                                              const ImportOptions& options = {});
 

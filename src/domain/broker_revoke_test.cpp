@@ -146,6 +146,9 @@ TEST_F(BrokerRevokeTest, ReleasedChannelEndsItsSessionsOnceAllHaveUnmapped) {
   EXPECT_FALSE(node.closed(exporter.connection));
   EXPECT_EQ(node.export_memory(exporter).code, Errc::kRevoked);
   node.frame(importer.connection, RevokeAck{imported.id});
+  EXPECT_EQ(node.events(Event::Kind::kChannelReleased).size(),
+            2U);  // no lost daemon to its clients
+  EXPECT_LT(node.position<SendFrame>(), node.position<CloseConnection>());
   EXPECT_TRUE(node.closed(exporter.connection));
   EXPECT_TRUE(node.closed(importer.connection));
   EXPECT_EQ(node.held(), 0U);

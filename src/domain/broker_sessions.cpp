@@ -414,7 +414,15 @@ void Broker::State::finish_closing(std::uint32_t number) {
   }
   channel.phase = Channel::Phase::kClosed;
   const std::set<SessionId> members = channel.sessions;
-  for (const SessionId id : members) end_session(id, SessionEnd::kOrderly);
+  for (const SessionId id : members) {
+    Event event;
+    event.kind = Event::Kind::kChannelReleased;
+    event.id = number;
+    event.rank = kNoRank;
+    event.reason = Errc::kRevoked;
+    tell(id, event);
+    end_session(id, SessionEnd::kOrderly);
+  }
   if (channel.next) {
     channel.grant = *std::exchange(channel.next, std::nullopt);
     channel.phase = Channel::Phase::kOpen;

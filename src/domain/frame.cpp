@@ -133,7 +133,7 @@ void put(ByteWriter& out, const Event& m) {
 }
 void take(FieldReader& in, Event& m) {
   std::uint32_t kind = 0;
-  in.bounded(kind, 1, static_cast<std::uint32_t>(Event::Kind::kShuttingDown));
+  in.bounded(kind, 1, static_cast<std::uint32_t>(Event::Kind::kChannelReleased));
   m.kind = static_cast<Event::Kind>(kind);
   in(m.scope), in(m.id), in(m.rank), in(m.reason);
   in(m.acknowledged), in(m.killed), in(m.silent);

@@ -113,6 +113,29 @@ TEST(CApiTest, OptionStructuresMayGrow) {
   EXPECT_THAT(imex_last_error(), HasSubstr("_INIT"));
 }
 
+TEST(CApiTest, Section18_09_APolicyOfLossIsChosenForEachImport) {
+  TestDaemon daemon;
+  const SessionPtr exporter = open_session(daemon, 0), importer = open_session(daemon, 1);
+  const AllocationPtr memory = allocate(4096);
+  const ExportPtr exported = export_memory(exporter.get(), memory.get(), 3);
+  const imex_handle handle = imex_export_handle(exported.get());
+  imex_import_options options = IMEX_IMPORT_OPTIONS_INIT;
+  EXPECT_EQ(options.on_loss, static_cast<uint32_t>(IMEX_ON_LOSS_FAIL_FAST));
+  options.on_loss = 3;
+  imex_import* out = nullptr;
+  EXPECT_EQ(imex_import_memory(importer.get(), &handle, &options, &out), IMEX_INVALID_ARGUMENT);
+  EXPECT_THAT(imex_last_error(), HasSubstr("imex_loss_policy"));
+  options.on_loss = IMEX_ON_LOSS_NOTIFY;
+  ASSERT_EQ(imex_import_memory(importer.get(), &handle, &options, &out), IMEX_OK)
+      << imex_last_error();
+  const ImportPtr imported(out);
+  daemon.move_gpu(1, 2);
+  imex_event event{};
+  event.struct_size = sizeof event;
+  ASSERT_TRUE(await_event(importer.get(), IMEX_EVENT_IMPORT_REVOKED, event));
+  EXPECT_EQ(imex_scope_error(imex_default_scope(importer.get())), IMEX_OK);
+}
+
 TEST(CApiTest, HandlesTravelAsText) {
   imex_handle handle;
   for (std::size_t i = 0; i != sizeof handle.bytes; ++i) {

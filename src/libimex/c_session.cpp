@@ -111,10 +111,17 @@ int imex_import_memory(imex_session* session, const imex_handle* handle,
   if (out == nullptr) return missing("out");
   auto chosen = options_or_default(imex_import_options IMEX_IMPORT_OPTIONS_INIT, options);
   if (!chosen) return failed(std::move(chosen).error());
+  if (chosen->on_loss > IMEX_ON_LOSS_KEEP) {
+    return failed({imex::Errc::kInvalidArgument,
+                   "import memory: on_loss " + std::to_string(chosen->on_loss) + " is no policy",
+                   "set it to one of imex_loss_policy", imex::kNoRank});
+  }
   imex::Handle name;
   std::memcpy(name.bytes.data(), handle->bytes, sizeof handle->bytes);
   return give(session->value.import_memory(
-                  name, {.rank = chosen->rank, .scope = optional_scope(chosen->scope)}),
+                  name, {.rank = chosen->rank,
+                         .scope = optional_scope(chosen->scope),
+                         .on_loss = static_cast<imex::LossPolicy>(chosen->on_loss)}),
               out);
 }
 

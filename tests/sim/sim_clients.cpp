@@ -215,6 +215,7 @@ void World::client_event(int c, const Event& event) {
       if (exported != s.exports.end()) exported->phase = ClientExport::Phase::kQuiescent;
       return;
     case Event::Kind::kShuttingDown:
+    case Event::Kind::kChannelReleased:
       return;
   }
 }

@@ -111,7 +111,10 @@ void SessionCore::handle(const Event& event, bool again) {
     case Event::Kind::kExportQuiescent:
       return on_export_event(event, again);
     case Event::Kind::kShuttingDown:
-      orderly_end_ = true;
+      orderly_end_ = Errc::kUnavailable;
+      return;
+    case Event::Kind::kChannelReleased:
+      orderly_end_ = Errc::kRevoked;
       return;
   }
 }
@@ -141,6 +144,8 @@ void SessionCore::end_import_of(const std::shared_ptr<ImportRecord>& record,
     const MutexLock lock(mutex_);
     record->over = true;
   }
+  const bool lost = kind == SessionEvent::Kind::kExporterLost;
+  if (lost && record->on_loss == LossPolicy::kKeep) return;
   events_.push({.kind = kind, .id = record->id, .rank = rank, .reason = reason});
 }
 
@@ -197,7 +202,7 @@ void SessionCore::on_export_event(const Event& event, bool again) {
 }
 
 void SessionCore::trip(std::uint32_t scope, Errc code, std::uint32_t rank) const noexcept {
-  static_cast<void>(page_.trip(scope, {code, rank}));
+  if (scope != kNoScope) static_cast<void>(page_.trip(scope, {code, rank}));
 }
 
 }  // namespace imex::domain::client

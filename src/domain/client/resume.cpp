@@ -28,6 +28,7 @@ bool may_pass(Errc code) {
 }  // namespace
 
 void SessionCore::await_turns() {
+  drain_events();   // the last one may say why the connection ended
   cancel_.raise();  // whoever waits for an answer gives up now
   {
     const MutexLock lock(mutex_);
@@ -53,7 +54,8 @@ void SessionCore::reconnect() {
     const MutexLock lock(mutex_);
     lease_end = lease_end_;
   }
-  if (orderly_end_ || Clock::now() >= lease_end) return lose_daemon(Errc::kUnavailable);
+  if (orderly_end_) return lose_daemon(*orderly_end_);
+  if (Clock::now() >= lease_end) return lose_daemon(Errc::kUnavailable);
 
   std::array items{os::PollItem{.fd = wake_.fd()}};
   static_cast<void>(os::poll_any(items, std::min(Clock::now() + pause_, lease_end)));
@@ -198,10 +200,13 @@ void SessionCore::lose_daemon(Errc reason) {
   event_socket_.reset();
   wire_ = RequestWire();
   // Nobody watches the peers any more, and theirs were told that we are lost: waits end likewise.
+  const bool released = reason == Errc::kRevoked;
   for (std::uint32_t i = 0; i != used.size(); ++i) {
-    if (used[i]) trip(i, Errc::kPeerLost, kNoRank);
+    if (used[i]) trip(i, released ? Errc::kRevoked : Errc::kPeerLost, kNoRank);
   }
-  events_.push({.kind = SessionEvent::Kind::kDaemonLost, .reason = reason});
+  events_.push(
+      {.kind = released ? SessionEvent::Kind::kChannelReleased : SessionEvent::Kind::kDaemonLost,
+       .reason = reason});
 }
 
 }  // namespace imex::domain::client

@@ -138,6 +138,14 @@ Result<void> SessionCore::check_process() const {
 // ---- who uses the first connection ----
 
 Error SessionCore::lost_error() const {
+  if (lost_reason_ == Errc::kRevoked) {
+    return {Errc::kRevoked,
+            fmt::format("channel {} was released; the daemon of '{}' goes on without this session",
+                        identity_.channel, channel_path_),
+            "whoever launched this workload ended its grant: have it granted anew, then open a "
+            "session on the new channel",
+            kNoRank};
+  }
   return {Errc::kStale,
           fmt::format("the daemon of '{}' did not come back within its lease ({})", channel_path_,
                       errc_name(lost_reason_)),
@@ -326,7 +334,12 @@ Result<std::unique_ptr<memory::ImportedSegment>> SessionCore::map_segment(const 
 Result<std::shared_ptr<ImportState>> SessionCore::import_memory(
     const std::shared_ptr<SessionCore>& core, const Handle& handle, const ImportOptions& options) {
   IMEX_CHECK_OK(core->check_process());
-  IMEX_TRY(const std::uint32_t scope, core->check_scope(options.scope, 0));
+  const bool fails_fast = options.on_loss == LossPolicy::kFailFast;
+  if (options.scope && !fails_fast) {
+    return fail(Errc::kInvalidArgument, "import memory: a scope, and a policy that trips none",
+                "leave ImportOptions::scope unset, or take LossPolicy::kFailFast");
+  }
+  IMEX_TRY(const std::uint32_t scope, core->check_scope(options.scope, fails_fast ? 0 : kNoScope));
   ImportRequest ask;
   ask.handle = handle;
   ask.rank = options.rank;
@@ -344,13 +357,14 @@ Result<std::shared_ptr<ImportState>> SessionCore::import_memory(
   record->handle = handle;
   record->rank = options.rank;
   record->scope = scope;
+  record->on_loss = options.on_loss;
   record->exporter_rank = answer.reply.rank;
   record->segment = std::move(*segment);
   {
     const MutexLock lock(core->mutex_);
     if (core->link_ == LinkState::kLost) return fail(core->lost_error().context("import memory"));
     core->imports_.emplace(record->id, record);
-    ++core->scope_uses_[scope];
+    if (scope != kNoScope) ++core->scope_uses_[scope];
   }
   return std::make_shared<ImportState>(core, std::move(record));
 }
@@ -362,7 +376,7 @@ void SessionCore::end_import(std::shared_ptr<ImportRecord> record) {
   {
     const MutexLock lock(mutex_);
     imports_.erase(id);
-    --scope_uses_[record->scope];
+    if (record->scope != kNoScope) --scope_uses_[record->scope];
     lost = link_ == LinkState::kLost;
   }
   // A revocation that runs still holds the record; the pages must be gone before the daemon hears

@@ -56,7 +56,8 @@ struct ImportRecord {
   ImportId id = 0;
   Handle handle;
   std::uint32_t rank = kNoRank;
-  std::uint32_t scope = 0;
+  std::uint32_t scope = 0;  ///< kNoScope unless `on_loss` is kFailFast
+  LossPolicy on_loss = LossPolicy::kFailFast;
   std::uint32_t exporter_rank = kNoRank;
   std::unique_ptr<memory::ImportedSegment> segment;
 
@@ -179,6 +180,7 @@ class SessionCore {
   [[nodiscard]] Result<void> register_import(const std::shared_ptr<ImportRecord>& record);
   [[nodiscard]] Result<Answer> ask_again(const Message& message, std::span<const int> fds);
   [[nodiscard]] Result<void> publish_up();
+  /// For good: kUnavailable, what the daemon answered to a resume, or kRevoked (channel released).
   void lose_daemon(Errc reason);
   [[nodiscard]] bool stopping() const noexcept {
     return stopping_.load(std::memory_order_acquire);  // pairs with the store in the destructor
@@ -224,7 +226,9 @@ class SessionCore {
 
   // The control thread alone.
   os::UniqueFd event_socket_;
-  bool orderly_end_ = false;   ///< the daemon said that it shuts down
+  /// Said by the daemon before it ended the connection: kUnavailable (it shuts down) or kRevoked
+  /// (the channel was released). Then nobody waits for it to come back.
+  std::optional<Errc> orderly_end_;
   bool wire_is_idle_ = false;  ///< away, and nobody uses the wire any more
   std::chrono::milliseconds pause_{0};
   struct Revocation {

@@ -72,6 +72,14 @@ std::optional<SessionEvent> await_event(Session& session, Kind kind) {
   return std::nullopt;
 }
 
+/// The next event of that kind among those that are there.
+std::optional<SessionEvent> taken_event(Session& session, Kind kind) {
+  while (auto event = session.next_event()) {
+    if (event->kind == kind) return event;
+  }
+  return std::nullopt;
+}
+
 SignalCell& cell_of(std::byte* data) { return *reinterpret_cast<SignalCell*>(data); }
 
 // ---- opening ----
@@ -379,6 +387,78 @@ TEST(SessionTest, AKilledImporterIsAnEventAndTripsTheScopeOnlyWhereOneWasNamed) 
   EXPECT_EQ(scope.error()->code, Errc::kPeerLost);
   EXPECT_EQ(scope.error()->rank, 9U);
   EXPECT_FALSE(session.default_scope().error());
+}
+
+TEST(SessionTest, Section18_09_EachImportSaysWhatALossDoesToIt) {
+  TestDaemon daemon;
+  Session session = open_session(daemon);
+  Peer peer({kPeer, "export", daemon.channel(0), "7", "65536"});
+  const Handle handle = Handle::from_hex(peer.line().value()).value();
+  const AbortScope scope = session.create_scope().value();
+  Import fails = import_to(session, handle, {.scope = scope});
+  Import notifies = import_to(session, handle, {.on_loss = LossPolicy::kNotify});
+  Import keeps = import_to(session, handle, {.on_loss = LossPolicy::kKeep});
+  peer.kill();
+  std::vector<std::uint64_t> told;
+  for (int i = 0; i != 2; ++i) {
+    const auto event = await_event(session, Kind::kExporterLost);
+    ASSERT_TRUE(event);
+    told.push_back(event->id);
+  }
+  EXPECT_THAT(told, testing::UnorderedElementsAre(fails.id(), notifies.id()));
+  ASSERT_TRUE(scope.error());
+  EXPECT_EQ(scope.error()->rank, 7U);
+  EXPECT_FALSE(session.default_scope().error());
+  for (Import* each : {&fails, &notifies, &keeps}) {
+    EXPECT_TRUE(each->begin_operation());
+    EXPECT_EQ(each->data()[each->size() - 1], std::byte{0x5A});  // as the peer left it
+  }
+  EXPECT_FALSE(session.next_event());
+}
+
+TEST(SessionTest, Section18_09_ARevocationIsToldWhateverThePolicy) {
+  TestDaemon daemon;
+  Session exporter = open_session(daemon), importer = open_session(daemon, 1);
+  Allocation memory = allocate();
+  Export exported = export_from(exporter, memory);
+  Import keeps = import_to(importer, exported.handle(), {.on_loss = LossPolicy::kKeep});
+  daemon.move_gpu(1, 2);
+  const auto event = await_event(importer, Kind::kImportRevoked);
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->id, keeps.id());
+  EXPECT_FALSE(keeps.begin_operation());
+  EXPECT_FALSE(importer.default_scope().error());
+}
+
+TEST(SessionTest, AScopeBesideAPolicyThatTripsNoneIsRefused) {
+  TestDaemon daemon;
+  Session session = open_session(daemon);
+  Allocation memory = allocate();
+  Export exported = export_from(session, memory);
+  EXPECT_EQ(code_of(session.import_memory(exported.handle(), {.scope = session.default_scope(),
+                                                              .on_loss = LossPolicy::kNotify})),
+            Errc::kInvalidArgument);
+}
+
+TEST(SessionTest, AReleasedChannelIsNoLostDaemon) {
+  TestDaemon daemon;  // lease of 30 s: nobody waits for it
+  Session session = open_session(daemon, 0, 1), beside = open_session(daemon);
+  Allocation memory = allocate();
+  Export exported = export_from(session, memory);
+  Import imported = import_to(session, exported.handle());
+  daemon.release_channel(1);
+  ASSERT_TRUE(await_event(session, Kind::kImportRevoked));
+  const auto event = await_event(session, Kind::kChannelReleased);
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->reason, Errc::kRevoked);
+  const auto refused = session.export_memory(memory);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kRevoked);
+  EXPECT_THAT(refused.error().message, HasSubstr("channel 1 was released"));
+  EXPECT_THAT(refused.error().hint, HasSubstr("granted anew"));
+  EXPECT_FALSE(taken_event(session, Kind::kDaemonLost));
+  Allocation other = allocate();
+  EXPECT_EQ(export_from(beside, other).generation(), 1U);  // the daemon goes on
 }
 
 TEST(SessionTest, TheCallbackHearsEventsAndIsSilentOnceReplaced) {

@@ -320,6 +320,14 @@ void TestDaemon::move_gpu(std::uint32_t index, std::uint32_t clique) {
   in_loop([this](Life& life) { life.step(FabricChanged{gpus_}); });
 }
 
+void TestDaemon::release_channel(std::uint32_t number) {
+  in_loop([this, number](Life& life) {
+    life.listeners.erase(number);
+    static_cast<void>(::unlink(channel(number).c_str()));
+    life.step(ChannelClosed{number});
+  });
+}
+
 Handle TestDaemon::join_silent_peer() {
   peer_instance_ = os::random_uuid();
   in_loop([this](Life& life) {

@@ -47,6 +47,8 @@ class TestDaemon {
   /// Neither reads nor writes until the returned object goes: SIGSTOP.
   [[nodiscard]] std::shared_ptr<void> hang();
   void move_gpu(std::uint32_t index, std::uint32_t clique);
+  /// The workload's grant ends, as `imex channel release` does it.
+  void release_channel(std::uint32_t number);
   /// Membership knows a daemon of this machine that answers no import, as while it restarts.
   /// Returns a handle of its, on channel 0.
   [[nodiscard]] Handle join_silent_peer();

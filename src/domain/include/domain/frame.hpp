@@ -122,9 +122,10 @@ struct Event {
     kExportRevoked = 4,
     kExportQuiescent = 5,
     kShuttingDown = 6,
+    kChannelReleased = 7,  ///< the last one of its session; the daemon goes on
   };
   Kind kind = Kind::kExporterLost;
-  std::uint64_t id = 0;  ///< import id (1, 3), export id (2, 4, 5)
+  std::uint64_t id = 0;  ///< import id (1, 3), export id (2, 4, 5), channel (7)
   std::uint32_t scope = kNoScope;
   std::uint32_t rank = 0;  ///< of the peer concerned
   Errc reason = Errc::kOk;
