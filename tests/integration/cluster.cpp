@@ -54,6 +54,37 @@ std::string TemporaryDirectory::write(const std::string& name, const std::string
   return path;
 }
 
+bool eventually(const std::function<bool()>& done, milliseconds timeout) {
+  const auto deadline = SteadyClock::now() + timeout;
+  while (!done()) {
+    if (SteadyClock::now() >= deadline) return false;
+    ::poll(nullptr, 0, 5);
+  }
+  return true;
+}
+
+Outcome run_program(std::vector<std::string> arguments, milliseconds timeout) {
+  const TemporaryDirectory directory;
+  Outcome outcome;
+  const auto capture = [&](const char* name) {
+    auto file = os::open_for_append(directory.path() + "/" + name, true);
+    if (!file) throw std::runtime_error(file.error().to_string());
+    return std::move(*file);
+  };
+  const os::UniqueFd out = capture("out"), err = capture("err");
+  os::Child::Options options;
+  options.arguments = std::move(arguments);
+  options.arguments.front().insert(0, std::string(IMEX_BIN_DIR) + "/");
+  options.stdout_fd = out.get();
+  options.stderr_fd = err.get();
+  auto child = os::Child::start(options);
+  if (!child) throw std::runtime_error(child.error().to_string());
+  outcome.status = child->wait(timeout).value_or(-1);
+  outcome.out = os::read_file(directory.path() + "/out").value();
+  outcome.err = os::read_file(directory.path() + "/err").value();
+  return outcome;
+}
+
 std::uint16_t free_port(const std::string& address) {
   const os::UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in where{};
@@ -114,7 +145,9 @@ void TestDaemon::spawn() {
   ASSERT_EQ(::bind(notify_.get(), reinterpret_cast<const sockaddr*>(&where), sizeof where), 0);
 
   os::Child::Options options;
-  options.arguments = {std::string(IMEX_BIN_DIR) + "/" + program, "-c", config_path()};
+  options.arguments = wrapper;
+  options.arguments.insert(options.arguments.end(),
+                           {std::string(IMEX_BIN_DIR) + "/" + program, "-c", config_path()});
   options.arguments.insert(options.arguments.end(), arguments.begin(), arguments.end());
   options.environment.assign(environment.begin(), environment.end());
   options.environment.emplace_back("NOTIFY_SOCKET", path);

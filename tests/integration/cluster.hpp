@@ -46,6 +46,19 @@ class TemporaryDirectory {
   std::string path_;
 };
 
+/// Asks again and again until `done` holds; false at the deadline. For states that nobody
+/// announces.
+[[nodiscard]] bool eventually(const std::function<bool()>& done,
+                              std::chrono::milliseconds timeout = kPatience);
+
+struct Outcome {
+  int status = -1;  ///< as the shell has it; -1: still running at the deadline
+  std::string out, err;
+};
+/// Runs a program of the bin folder to its end.
+[[nodiscard]] Outcome run_program(std::vector<std::string> arguments,
+                                  std::chrono::milliseconds timeout = kPatience);
+
 /// A port that was free on `address` a moment ago.
 [[nodiscard]] std::uint16_t free_port(const std::string& address);
 
@@ -61,10 +74,14 @@ class TestDaemon {
   std::map<std::string, std::string> environment;
   std::vector<std::string> arguments;  ///< after --config FILE
   std::string program = "imexd";       ///< in the bin folder
+  std::vector<std::string> wrapper;    ///< before the program: {"/usr/bin/setpriv", ...}
 
   [[nodiscard]] const std::string& address() const noexcept { return address_; }
   [[nodiscard]] const std::string& directory() const noexcept { return directory_; }
   [[nodiscard]] std::string config_path() const { return directory_ + "/imexd.cfg"; }
+  [[nodiscard]] std::string last_error_path() const {
+    return keys.at("IMEX_X_STATE_DIR") + "/run/last-error.json";
+  }
   [[nodiscard]] std::string run_directory() const { return directory_ + "/state/run"; }
   [[nodiscard]] std::string channel_path(unsigned channel) const;
   [[nodiscard]] std::string log() const;

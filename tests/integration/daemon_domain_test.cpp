@@ -1,4 +1,5 @@
-// Several daemons as one domain: who sees whom, what a restart means, how the list may change.
+// Several daemons as one domain: who sees whom, what a restart means, how the list may change. What
+// section 19 of the specification asks for is in acceptance_test.cpp.
 
 #include <unistd.h>
 
@@ -43,21 +44,6 @@ TEST(DaemonDomain, ThreeNodesGiveAFullMatrixAndALeavingOneIsSeen) {
   EXPECT_THAT(cluster[0].log(), HasSubstr("Received notification of shutdown from node 2"));
 }
 
-TEST(DaemonDomain, KilledAndBackWithinTheLeaseItIsTheSameInstance) {
-  Cluster cluster(2);
-  cluster.start();
-  ASSERT_TRUE(cluster.wait_up());
-  const Uuid before = instance_of(cluster[1]);
-  cluster[1].kill(SIGKILL);
-  EXPECT_EQ(cluster[1].wait_exit(), 128 + SIGKILL);
-  EXPECT_TRUE(cluster[0].wait_pair(1, PairState::kRecovering));
-  cluster[1].spawn();
-  ASSERT_TRUE(cluster[1].wait_ready()) << cluster[1].log();
-  ASSERT_TRUE(cluster.wait_up());
-  EXPECT_EQ(instance_of(cluster[1]), before);
-  EXPECT_THAT(cluster[0].log(), Not(HasSubstr("ended")));
-}
-
 TEST(DaemonDomain, KilledAndBackAfterTheLeaseItIsANewInstance) {
   Cluster cluster(2);
   cluster.set("IMEX_X_LEASE", "1s");
@@ -98,52 +84,7 @@ TEST(DaemonDomain, AnUpgradeByExecKeepsProcessAndInstance) {
   EXPECT_THAT(cluster[0].log(), Not(HasSubstr("Received notification of shutdown")));
 }
 
-TEST(DaemonDomain, AStoppedProcessIsSilentAndNothingIsCleanedUp) {
-  Cluster cluster(2);
-  cluster.set("IMEX_X_HEARTBEAT_INTERVAL", "100ms");
-  cluster.set("IMEX_X_HEARTBEAT_TIMEOUT", "400ms");
-  cluster.start();
-  ASSERT_TRUE(cluster.wait_up());
-  const Uuid before = instance_of(cluster[1]);
-  cluster[1].kill(SIGSTOP);
-  EXPECT_TRUE(cluster[0].wait_pair(1, PairState::kRecovering));
-  EXPECT_THAT(cluster[0].log(), HasSubstr("silent for"));
-  cluster[1].kill(SIGCONT);
-  ASSERT_TRUE(cluster.wait_up());
-  EXPECT_EQ(instance_of(cluster[1]), before);
-  EXPECT_THAT(cluster[0].log(), Not(HasSubstr("ended:")));
-}
-
-TEST(DaemonDomain, AListInAnotherOrderIsAMapMismatch) {
-  Cluster cluster(2);
-  const std::string other =
-      cluster.directory().write("other.cfg", cluster.address(1) + "\n" + cluster.address(0) + "\n");
-  cluster[1].keys["IMEX_NODE_CONFIG_FILE"] = other;
-  cluster.set("IMEX_X_DOMAIN_ID", "11111111-2222-3333-4444-555555555555");
-  cluster.start();
-  EXPECT_TRUE(cluster[0].wait_pair(1, PairState::kMapMismatch));
-  EXPECT_TRUE(cluster[1].wait_pair(1, PairState::kMapMismatch));
-}
-
-TEST(DaemonDomain, UnassignedSlotsAreNeitherOwnNorConnected) {
-  Cluster cluster(2);
-  const std::string hosts = cluster.directory().write(
-      "hosts", cluster.address(0) + "\tcompute-domain-daemon-0000\n" + cluster.address(1) +
-                   "\tcompute-domain-daemon-0001\n127.0.0.2\tcompute-domain-daemon-0002\n");
-  cluster.set("IMEX_X_HOSTS_FILE", hosts);
-  cluster.write_list({"compute-domain-daemon-0000", "compute-domain-daemon-0001",
-                      "compute-domain-daemon-0002", "compute-domain-daemon-0003"});
-  cluster.start();
-  ASSERT_TRUE(cluster[0].wait_pair(1, PairState::kConnected));
-  ASSERT_TRUE(cluster[1].wait_pair(0, PairState::kConnected));
-  const auto status = cluster[0].status();
-  ASSERT_TRUE(status);
-  EXPECT_EQ(status->peers[2].state, PairState::kNeverConnected);
-  EXPECT_EQ(status->peers[2].address, "");
-  EXPECT_EQ(status->peers[3].state, PairState::kNeverConnected);
-}
-
-TEST(DaemonDomain, AHostsFileThatMovesAPeerIsFollowedAfterSignals) {
+TEST(DaemonDomain, Section18_04_CoalescedSignalsEndInTheFinalMapping) {
   Cluster cluster(2);
   const std::string first = cluster.address(0) + " node-a\n";
   const std::string hosts = cluster.directory().write("hosts", first + "127.0.0.2 node-b\n");
@@ -161,7 +102,7 @@ TEST(DaemonDomain, AHostsFileThatMovesAPeerIsFollowedAfterSignals) {
   EXPECT_TRUE(cluster[0].wait_pair(1, PairState::kConnected));
 }
 
-TEST(DaemonDomain, AnotherOwnPlaceInTheListIsExit75) {
+TEST(DaemonDomain, Section18_03_AnotherOwnPlaceInTheListIsExit75) {
   Cluster cluster(2);
   cluster.set("IMEX_X_DOMAIN_ID", "11111111-2222-3333-4444-555555555555");
   cluster[0].spawn();
@@ -170,7 +111,7 @@ TEST(DaemonDomain, AnotherOwnPlaceInTheListIsExit75) {
   EXPECT_EQ(cluster[0].wait_exit(), 75);
 }
 
-TEST(DaemonDomain, AGrowingListIsTakenWithoutARestart) {
+TEST(DaemonDomain, Section18_02_AGrowingListIsTakenWithoutARestart) {
   Cluster cluster(3);
   cluster.write_list({cluster.address(0), cluster.address(1)});
   cluster[0].spawn();
@@ -188,7 +129,7 @@ TEST(DaemonDomain, AGrowingListIsTakenWithoutARestart) {
 }
 
 // imex-service.md 18.11: one process, one peer port, two domains whose lists are the same.
-TEST(DaemonDomain, TwoDomainsOfTheSameNamesLiveInOneProcess) {
+TEST(DaemonDomain, Section18_11_TwoDomainsOfTheSameNamesLiveInOneProcess) {
   Cluster cluster(2), second(2);
   const std::string ids[] = {"11111111-2222-3333-4444-555555555551",
                              "11111111-2222-3333-4444-555555555552"};
@@ -208,7 +149,7 @@ TEST(DaemonDomain, TwoDomainsOfTheSameNamesLiveInOneProcess) {
   EXPECT_EQ(second[0].status()->domain_id.to_string(), ids[1]);
 }
 
-TEST(DaemonDomain, EighteenNodesConverge) {
+TEST(DaemonDomain, Section18_05_EighteenNodesConverge) {
   Cluster cluster(18);
   cluster.start();
   EXPECT_TRUE(cluster.wait_up(seconds(60)));

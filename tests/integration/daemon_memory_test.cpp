@@ -1,11 +1,9 @@
 // Memory between sessions of this process through real daemons: one, two, restarted, upgraded; and
 // the grants that say who may.
 
-#include <poll.h>
 #include <sys/stat.h>
 
 #include <csignal>
-#include <cstring>
 
 #include <gmock/gmock.h>
 #include <imex/allocation.hpp>
@@ -13,56 +11,10 @@
 
 #include "cluster.hpp"
 #include "domain/control_client.hpp"
+#include "memory_kit.hpp"
 
 namespace imex::test {
 namespace {
-
-using std::chrono::milliseconds;
-using std::chrono::seconds;
-using testing::HasSubstr;
-
-constexpr std::size_t kBytes = 2U << 20U;
-
-Session open_session(const TestDaemon& daemon, unsigned channel = 0) {
-  SessionOptions options;
-  options.channel = daemon.channel_path(channel);
-  options.timeout = seconds(2);  // what a session that lost its channel waits for it to come back
-  auto session = Session::open(options);
-  if (!session) throw std::runtime_error(session.error().to_string());
-  return std::move(*session);
-}
-
-/// Takes events until one of `kind`; nothing at the deadline.
-std::optional<SessionEvent> wait_event(Session& session, SessionEvent::Kind kind) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (std::chrono::steady_clock::now() < deadline) {
-    while (const auto event = session.next_event()) {
-      if (event->kind == kind) return event;
-    }
-    pollfd ready{session.event_fd(), POLLIN, 0};
-    ::poll(&ready, 1, 1000);
-  }
-  return std::nullopt;
-}
-
-/// An allocation of `exporter` that `importer` maps, checked in both directions.
-struct Shared {
-  Allocation memory;
-  Export exported;
-  Import imported;
-};
-Result<Shared> share(Session& exporter, Session& importer) {
-  IMEX_TRY(Allocation memory, Allocation::create(kBytes));
-  IMEX_TRY(Export exported, exporter.export_memory(memory, {.rank = 1}));
-  IMEX_TRY(Import imported, importer.import_memory(exported.handle(), {.rank = 0}));
-  return Shared{std::move(memory), std::move(exported), std::move(imported)};
-}
-void expect_shared(Shared& shared, unsigned char mark) {
-  std::memset(shared.memory.data(), mark, kBytes);
-  EXPECT_EQ(shared.imported.data()[kBytes - 1], std::byte{mark});
-  shared.imported.data()[7] = std::byte{0xee};
-  EXPECT_EQ(shared.memory.data()[7], std::byte{0xee});
-}
 
 TEST(DaemonMemory, IsSharedThroughOneDaemon) {
   Cluster cluster(1);
@@ -73,7 +25,7 @@ TEST(DaemonMemory, IsSharedThroughOneDaemon) {
   expect_shared(*shared, 0x5a);
 }
 
-TEST(DaemonMemory, IsSharedThroughTwoDaemons) {
+TEST(DaemonMemory, Section18_12_IsSharedBetweenNodesOfOneMachineThroughDescriptors) {
   Cluster cluster(2);
   cluster.start();
   ASSERT_TRUE(cluster.wait_up());
@@ -86,7 +38,7 @@ TEST(DaemonMemory, IsSharedThroughTwoDaemons) {
 }
 
 // imex-service.md 18.8: neither a crash within the lease nor an upgrade ends what is mapped.
-TEST(DaemonMemory, SurvivesASigkillAndAnUpgradeOfTheDaemon) {
+TEST(DaemonMemory, Section18_08_MappingsSurviveASigkillAndAnUpgradeOfTheDaemon) {
   Cluster cluster(2);
   cluster.start();
   ASSERT_TRUE(cluster.wait_up());
@@ -136,7 +88,7 @@ TEST(DaemonMemory, AnOrderlyStopTellsSessions) {
   EXPECT_TRUE(wait_event(a, SessionEvent::Kind::kDaemonLost));
 }
 
-TEST(DaemonGrants, AllNodesUseOneNumberAndOnlyThatChannelImports) {
+TEST(DaemonGrants, Section18_10_AllNodesUseOneNumberAndOnlyThatChannelImports) {
   Cluster cluster(2);
   cluster.start();
   ASSERT_TRUE(cluster.wait_up());

@@ -6,8 +6,10 @@
 #include <fstream>
 
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 
 #include "cluster.hpp"
+#include "os/file.hpp"
 
 namespace imex::test {
 namespace {
@@ -52,21 +54,77 @@ TEST(DaemonStart, LogsTheLinesThatOperatorsLookFor) {
   EXPECT_THAT(log, HasSubstr("Attaching to GPU "));
 }
 
-/// Starts what must not start and returns its exit status.
-std::optional<int> outcome(TestDaemon& daemon) {
+/// Starts what must not start and returns its exit status, which last-error.json must confirm.
+std::optional<int> outcome(TestDaemon& daemon, const std::string& code) {
   daemon.spawn();
   EXPECT_FALSE(daemon.wait_ready());
-  return daemon.wait_exit();
+  const auto status = daemon.wait_exit();
+  const auto text = os::read_file(daemon.last_error_path());
+  EXPECT_TRUE(text) << text.error().to_string();
+  const auto told = nlohmann::json::parse(text.value_or("{}"), nullptr, false);
+  EXPECT_EQ(told.value("code", ""), code) << told;
+  EXPECT_EQ(told.value("exit_status", -1), status.value_or(-2)) << told;
+  EXPECT_NE(told.value("message", ""), "") << told;
+  return status;
 }
 
-TEST(DaemonStart, PortInUseIsExit69AndNamesTheHolder) {
+TEST(DaemonStart, Section18_17_PortInUseIsExit69AndNamesTheHolder) {
   Cluster cluster(2);
   cluster[0].spawn();
   ASSERT_TRUE(cluster[0].wait_ready()) << cluster[0].log();
   cluster[1].keys["BIND_INTERFACE_IP"] = cluster.address(0);
   cluster[1].keys["IMEX_CMD_PORT"] = std::to_string(free_port(cluster.address(1)));
-  EXPECT_EQ(outcome(cluster[1]), 69);
+  EXPECT_EQ(outcome(cluster[1], "port_in_use"), 69);
+  const std::string holder = "process " + std::to_string(cluster[0].pid()) + " (imexd)";
+  EXPECT_THAT(cluster[1].log(), HasSubstr(holder));
+  EXPECT_THAT(os::read_file(cluster[1].last_error_path()).value(), HasSubstr(holder));
+}
+
+TEST(DaemonStart, TheCommandPortInUseIsExit69AndNamesTheHolder) {
+  Cluster cluster(2);
+  cluster[0].spawn();
+  ASSERT_TRUE(cluster[0].wait_ready()) << cluster[0].log();
+  cluster[1].keys["IMEX_CMD_BIND_INTERFACE_IP"] = cluster.address(0);
+  EXPECT_EQ(outcome(cluster[1], "port_in_use"), 69);
   EXPECT_THAT(cluster[1].log(), HasSubstr("process " + std::to_string(cluster[0].pid())));
+}
+
+TEST(DaemonStart, ACommandSocketThatCannotBeMadeIsExit65) {
+  Cluster cluster(1);
+  cluster[0].keys["IMEX_CMD_UNIX_DOMAIN_PATH"] = cluster[0].directory() + "/missing/command.sock";
+  EXPECT_EQ(outcome(cluster[0], "bad_config"), 65);
+}
+
+TEST(DaemonStart, AGoodStartRemovesTheLastError) {
+  Cluster cluster(1);
+  cluster.directory().write("nodes.cfg", "# nobody\n");
+  EXPECT_EQ(outcome(cluster[0], "bad_node_list"), 66);
+  cluster.write_list({cluster.address(0)});
+  cluster[0].spawn();
+  ASSERT_TRUE(cluster[0].wait_ready()) << cluster[0].log();
+  EXPECT_FALSE(os::read_file(cluster[0].last_error_path()));
+}
+
+TEST(DaemonStart, ListMismatchWithAQuorumOfPeersIsExit76) {
+  Cluster cluster(2);
+  cluster.set("IMEX_X_DOMAIN_ID", "11111111-2222-3333-4444-555555555555");
+  cluster.set("IMEX_X_HEARTBEAT_INTERVAL", "50ms");
+  cluster.set("IMEX_X_HEARTBEAT_TIMEOUT", "150ms");
+  cluster[0].keys["IMEX_WAIT_FOR_QUORUM"] = "NONE";
+  cluster[1].keys["IMEX_WAIT_FOR_QUORUM"] = "FULL";
+  cluster[1].keys["IMEX_NODE_CONFIG_FILE"] =
+      cluster.directory().write("other.cfg", cluster.address(1) + "\n" + cluster.address(0) + "\n");
+  cluster[0].spawn();
+  ASSERT_TRUE(cluster[0].wait_ready()) << cluster[0].log();
+  EXPECT_EQ(outcome(cluster[1], "list_mismatch"), 76);
+  EXPECT_THAT(cluster[1].log(), HasSubstr("Node configuration mismatch with 1 of 1 peers"));
+}
+
+TEST(DaemonStart, AnAddressTwiceInTheListIsExit66AndNamesTheLine) {
+  Cluster cluster(1);
+  cluster.write_list({cluster.address(0), "node-b", cluster.address(0)});
+  EXPECT_EQ(outcome(cluster[0], "bad_node_list"), 66);
+  EXPECT_THAT(cluster[0].log(), HasSubstr("line 3"));
 }
 
 TEST(DaemonStart, AnotherDaemonInTheRunDirectoryIsExit72) {
@@ -74,33 +132,35 @@ TEST(DaemonStart, AnotherDaemonInTheRunDirectoryIsExit72) {
   cluster[0].spawn();
   ASSERT_TRUE(cluster[0].wait_ready()) << cluster[0].log();
   cluster[1].keys["IMEX_X_STATE_DIR"] = cluster[0].keys["IMEX_X_STATE_DIR"];
-  EXPECT_EQ(outcome(cluster[1]), 72);
+  EXPECT_EQ(outcome(cluster[1], "session_in_use"), 72);
 }
 
 TEST(DaemonStart, BadConfigurationIsExit65) {
   Cluster cluster(1);
   cluster[0].keys["SERVER_PORT"] = "many";
-  EXPECT_EQ(outcome(cluster[0]), 65);
+  EXPECT_EQ(outcome(cluster[0], "bad_config"), 65);
 }
 
 TEST(DaemonStart, WrongUseIsExit64) {
   Cluster cluster(1);
   cluster[0].arguments = {"--no-such-option"};
-  EXPECT_EQ(outcome(cluster[0]), 64);
+  cluster[0].spawn();
+  EXPECT_EQ(cluster[0].wait_exit(), 64);
 }
 
 TEST(DaemonStart, BadNodeListIsExit66) {
   Cluster cluster(1);
   cluster.directory().write("nodes.cfg", "not a host name!\n");
-  EXPECT_EQ(outcome(cluster[0]), 66);
+  EXPECT_EQ(outcome(cluster[0], "bad_node_list"), 66);
   cluster.directory().write("nodes.cfg", "# nobody\n");
-  EXPECT_EQ(outcome(cluster[0]), 66);
+  EXPECT_EQ(outcome(cluster[0], "bad_node_list"), 66);
 }
 
 TEST(DaemonStart, NoInterfaceOfTheListIsExit71) {
   Cluster cluster(1);
   cluster[0].keys["BIND_INTERFACE_IP"] = "";
-  EXPECT_EQ(outcome(cluster[0]), 71);  // a loopback address can be bound, but no interface carries it
+  EXPECT_EQ(outcome(cluster[0], "no_matching_interface"),
+            71);  // a loopback address can be bound, but no interface carries it
   EXPECT_THAT(cluster[0].log(), HasSubstr("No matching network interface found for any IP"));
 }
 
@@ -108,14 +168,14 @@ TEST(DaemonStart, TheAddressOfUnassignedSlotsIsNeverTheOwnOne) {
   Cluster cluster(1);
   cluster[0].keys["BIND_INTERFACE_IP"] = "";
   cluster.write_list({"127.0.0.2"});
-  EXPECT_EQ(outcome(cluster[0]), 71);
+  EXPECT_EQ(outcome(cluster[0], "no_matching_interface"), 71);
 }
 
 TEST(DaemonStart, KerberosIsExit74NeverUnprotected) {
   Cluster cluster(1);
   cluster[0].keys["IMEX_ENABLE_AUTH_ENCRYPTION"] = "1";
   cluster[0].keys["IMEX_AUTH_ENCRYPTION_MODE"] = "GSS_AUTH_ENCRYPT";
-  EXPECT_EQ(outcome(cluster[0]), 74);
+  EXPECT_EQ(outcome(cluster[0], "security"), 74);
 }
 
 TEST(DaemonStart, NvidiaImexGoesIntoTheBackgroundOnceReady) {

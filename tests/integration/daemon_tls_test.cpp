@@ -101,7 +101,7 @@ TEST(DaemonTls, MaterialMayComeFromTheEnvironment) {
   EXPECT_TRUE(cluster.wait_up()) << cluster[0].log();
 }
 
-TEST(DaemonTls, AnotherAuthorityIsRefusedUntilTheCertificateIsReplaced) {
+TEST(DaemonTls, Section18_14_AnotherAuthorityIsRefusedUntilTheCertificateIsReplaced) {
   Cluster cluster(2);
   const Authority authority(cluster.directory(), "ca"), stranger(cluster.directory(), "stranger");
   authority.issue(kDomainName, cluster[0].directory());
