@@ -12,6 +12,8 @@
 
 #include "tick.h"
 
+enum { kSamplesMin = 9 };
+
 typedef enum {
   kAllReduce,
   kReduceScatter,
@@ -202,24 +204,26 @@ static int clamp(double value, int low, int high) {
   return value < low ? low : value > high ? high : (int)value;
 }
 
-// Warms up until three successive medians agree within 5 % (or half of the time is gone), then
+// Warms up until three successive medians agree within 5 %, or half of the time is gone; then
 // measures.
 static Summary measure(Bench* b, double seconds) {
-  uint64_t begin = monotonic_ns();
+  const uint64_t first = monotonic_ns();
   run_block(b, 3);
-  double call_s = (double)(monotonic_ns() - begin) / 3e9;
+  double call_s = (double)(monotonic_ns() - first) / 3e9;
   const int block = agree(b, clamp(0.05 * seconds / call_s, 3, 1000));
   double older = 0, old = 0;
-  for (int tries = 0, settled = 0; !settled; ++tries) {
-    begin = monotonic_ns();
+  for (int settled = 0; !settled;) {
+    const uint64_t begin = monotonic_ns();
     run_block(b, block);
-    call_s = (double)(monotonic_ns() - begin) / 1e9 / block;
-    const double median = summarize(b, block).median_us;
+    const uint64_t end = monotonic_ns();
+    call_s = (double)(end - begin) / 1e9 / block;
+    const double median = b->rank == 0 ? summarize(b, block).median_us : 0;
     const double low = old < older ? old : older, high = old < older ? older : old;
-    settled = agree(b, tries == 9 || (median < 1.05 * low && median > 0.95 * high));
+    const bool steady = median < 1.05 * low && median > 0.95 * high;
+    settled = agree(b, steady || (double)(end - first) / 1e9 > seconds / 2);
     older = old, old = median;
   }
-  const int n = agree(b, clamp(seconds / call_s, 15, kMaxSamples));
+  const int n = agree(b, clamp(seconds / call_s, kSamplesMin, kMaxSamples));
   run_block(b, n);
   return b->rank == 0 ? summarize(b, n) : (Summary){0};
 }

@@ -95,7 +95,7 @@ def launch(peers_folder, setting, ranks, cores):
             environment["I_MPI_THREAD_YIELD"] = "2"
         command = [folder / "bin/mpiexec.hydra", "-n", ranks]
     elif setting.peer == "mpich":
-        environment = {}
+        environment = {"MPIR_CVAR_POLLS_BEFORE_YIELD": "50"} if crowded else {}
         command = [folder / "bin/mpiexec.hydra", "-n", ranks]
     else:
         environment = {"OMPI_MCA_mpi_yield_when_idle": "1"} if crowded else {}
