@@ -79,6 +79,21 @@ def _figure(key, group):
     )
 
 
+def complete_rounds(rows, places):
+    """How many valid rounds every size has in some placement, by all programs that measure that size."""
+    programs = {}
+    for row in rows:
+        programs.setdefault(row["bytes"], set()).add(row["program"])
+    found = figures(rows)
+
+    def rounds(program, size, place):
+        figure = found.get((program, size, place))
+        return figure.rounds if figure else 0
+
+    return min((max(min(rounds(program, size, place) for program in names) for place in places)
+                for size, names in programs.items()), default=0)
+
+
 def best_peer(all_figures, peers, size, place, rounds_min):
     """The fastest setting with enough rounds; with fewer rounds only if no setting has enough."""
     candidates = [f for f in (all_figures.get((peer, size, place)) for peer in peers) if f is not None]

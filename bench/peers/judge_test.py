@@ -43,6 +43,15 @@ class Figures(unittest.TestCase):
         figure = judge.figures([row("a", 8, us, p99) for us, p99 in ((1, 5), (2, 7), (50, 900))])["a", 8, "near"]
         self.assertEqual((figure.median_us, figure.p99_us, figure.mad_us, figure.n, figure.rounds), (2, 7, 1, 30, 3))
 
+    def test_rounds_count_only_where_all_programs_were_in_one_placement(self):
+        near, far = (100, 100), (300, 300)
+        rows = [row("a", 8, 1, trips=near), row("a", 8, 1, trips=near), row("b", 8, 1, trips=far)]
+        self.assertEqual(judge.complete_rounds(rows, ["near", "far"]), 0)
+        rows += [row("a", 8, 1, trips=far), row("c", 64, 1, trips=near)]
+        self.assertEqual(judge.complete_rounds(rows, ["near", "far"]), 1)
+        self.assertEqual(judge.complete_rounds(rows, ["near"]), 0)
+        self.assertEqual(judge.complete_rounds([], ["near"]), 0)
+
     def test_best_peer_needs_rounds_if_another_has_them(self):
         figures = judge.figures([row("lucky", 8, 0.1)] + [row("steady", 8, 0.3)] * 7 + [row("slow", 8, 0.5)] * 7)
         names = ["lucky", "steady", "slow", "absent"]
