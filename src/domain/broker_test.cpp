@@ -1,25 +1,9 @@
-// The rules on one node. Across nodes: broker_links_test.cpp; revocation: broker_revoke_test.cpp.
-#include "broker_harness.hpp"
+// The rules on one node. Across nodes: broker_links_test.cpp; revocation: broker_revoke_test.cpp;
+// over a restart: broker_resume_test.cpp.
+#include "broker_fixture.hpp"
 
 namespace imex::domain {
 namespace {
-
-/// A node with GPUs 0 and 1 in one partition, GPU 2 in another, and channels 1 and 2 open.
-class BrokerTest : public ::testing::Test {
- protected:
-  BrokerTest() : node(Node::config()) { prepare(node); }
-  static void prepare(Node& n) {
-    n.step(FabricChanged{{gpu_of(0, 100, 1), gpu_of(1, 101, 1), gpu_of(2, 102, 2)}});
-    n.step(ChannelOpened{1, {}, kAnyUser});
-    n.step(ChannelOpened{2, {}, kAnyUser});
-  }
-  /// What the journal would give back for `client` on GPU 0 of channel 1.
-  static BrokerMemory::Session remembered(const Client& client, FdToken pidfd,
-                                          std::uint64_t gpu = 100) {
-    return {client.session, 1, 1000, gpu, pidfd};
-  }
-  Node node;
-};
 
 // ---- opening ----
 
@@ -192,7 +176,7 @@ TEST_F(BrokerTest, ImportGivesTheExportersDescriptors) {
   EXPECT_EQ(node.all<SendFrame>().back().fds, memory);
 }
 
-TEST_F(BrokerTest, EveryFlippedBitOfAHandleIsRefused) {
+TEST_F(BrokerTest, Section18_10_EveryFlippedBitOfAHandleIsRefused) {
   const Client exporter = node.open();
   const Reply exported = node.export_memory(exporter);
   const Client importer = node.open();
@@ -220,14 +204,14 @@ TEST_F(BrokerTest, ForgerLearnsNothingButNotValidHere) {
   EXPECT_EQ(answers.size(), 1U);
 }
 
-TEST_F(BrokerTest, HandleOfAnotherChannelIsRefused) {
+TEST_F(BrokerTest, Section18_10_HandleOfAnotherChannelIsRefused) {
   const Client exporter = node.open(1);
   const Reply exported = node.export_memory(exporter);
   const Client importer = node.open(2);
   EXPECT_EQ(node.import(importer, exported.handle).code, Errc::kPermissionDenied);
 }
 
-TEST_F(BrokerTest, HandleOfAnotherDomainWithTheSameKeyIsRefused) {
+TEST_F(BrokerTest, Section18_11_HandleOfAnotherDomainWithTheSameKeyIsRefused) {
   BrokerConfig other = Node::config();
   other.domain_id = uuid_of(0xd1);
   Node foreign(other);
@@ -268,7 +252,7 @@ TEST_F(BrokerTest, RefusalNamesBothPartitions) {
   EXPECT_NE(text.find(gpu_of(2, 102, 2).partition.to_string()), std::string::npos) << text;
 }
 
-TEST_F(BrokerTest, LimitsOfExportsImportsAndBytesHoldPerChannel) {
+TEST_F(BrokerTest, Section18_10_LimitsOfExportsImportsAndBytesHoldPerChannel) {
   BrokerConfig config = Node::config();
   config.limits.exports_max = 2;
   config.limits.imports_max = 1;
@@ -425,215 +409,6 @@ TEST_F(BrokerTest, ShutdownTellsEverybodyAndReleasesAll) {
   EXPECT_EQ(node.held(), 0U);
   node.step(ClientConnected{99, 1, 0});
   EXPECT_TRUE(node.closed(99));
-}
-
-// ---- resume ----
-
-class BrokerResumeTest : public BrokerTest {
- protected:
-  /// The daemon dies and comes back: same key, what the journal kept.
-  Node restart(const std::vector<Client>& clients, Nanos after = seconds(1)) {
-    BrokerMemory memory;
-    memory.next_id = 1025;
-    FdToken fd = 1000;
-    for (const Client& client : clients) memory.sessions.push_back(remembered(client, fd++));
-    Node next(Node::config(), memory, node.now + after);
-    next.next_fd = 2000;
-    next.next_connection = 500;
-    prepare(next);
-    return next;
-  }
-  static Client resume(Node& n, const Client& former) {
-    Client client = former;
-    client.connection = n.connect();
-    n.frame(client.connection, Open{former.session, former.token, 0, 0}, 2);
-    EXPECT_EQ(n.reply().code, Errc::kOk) << view_error_text(n.reply().text);
-    EXPECT_EQ(n.reply().id, former.session);
-    return client;
-  }
-};
-
-TEST_F(BrokerResumeTest, HandlesStayValidOverARestart) {
-  const Client exporter = node.open();
-  const Client importer = node.open();
-  const Reply exported = node.export_memory(exporter, 3, 4);
-  const Reply imported = node.import(importer, exported.handle, 1, 5);
-  Node next = restart({exporter, importer});
-  const Client exporter2 = resume(next, exporter);
-  next.frame(exporter2.connection, ExportRequest{exported.id, 1, 3, 4, 4096, 0}, 2);
-  EXPECT_EQ(next.reply().handle, exported.handle);
-  const Client importer2 = resume(next, importer);
-  next.frame(importer2.connection, ImportRequest{exported.handle, imported.id, 1, 5});
-  EXPECT_EQ(next.reply().code, Errc::kOk);
-  EXPECT_TRUE(next.all<SendFrame>().back().fds.empty());
-  next.step(ConnectionClosed{exporter2.connection});
-  EXPECT_TRUE(next.tripped(importer.session, 5, Errc::kPeerLost, 3));
-}
-
-TEST_F(BrokerResumeTest, ImporterMayComeBackBeforeItsExporter) {
-  const Client exporter = node.open();
-  const Client importer = node.open();
-  const Reply exported = node.export_memory(exporter, 3);
-  const Reply imported = node.import(importer, exported.handle, 1, 5);
-  Node next = restart({exporter, importer});
-  const Client importer2 = resume(next, importer);
-  next.frame(importer2.connection, ImportRequest{exported.handle, imported.id, 1, 5});
-  EXPECT_EQ(next.reply().code, Errc::kOk);
-  next.pass(seconds(40));
-  EXPECT_EQ(next.events(Event::Kind::kExporterLost).size(), 1U);
-  EXPECT_TRUE(next.tripped(importer.session, 5, Errc::kPeerLost, kNoRank));
-}
-
-TEST_F(BrokerResumeTest, ImporterIsToldAtOnceWhenItsExportersProcessIsGone) {
-  const Client exporter = node.open();
-  const Client importer = node.open();
-  const Reply exported = node.export_memory(exporter, 3);
-  const Reply imported = node.import(importer, exported.handle, 1, 5);
-  Node next = restart({exporter, importer});
-  const Client importer2 = resume(next, importer);
-  next.frame(importer2.connection, ImportRequest{exported.handle, imported.id, 1, 5});
-  next.step(ProcessExited{exporter.session});
-  EXPECT_EQ(next.events(Event::Kind::kExporterLost).size(), 1U);
-}
-
-TEST_F(BrokerResumeTest, NewImportWaitsForAnExporterThatIsComingBack) {
-  const Client exporter = node.open();
-  const Reply exported = node.export_memory(exporter);
-  Node next = restart({exporter});
-  const Client importer = next.open();
-  next.frame(importer.connection, ImportRequest{exported.handle, 0, 1, 0});
-  EXPECT_FALSE(next.replied());
-  const Client exporter2 = resume(next, exporter);
-  next.frame(exporter2.connection, ExportRequest{exported.id, 1, 0, kNoScope, 4096, 0}, 2);
-  const auto replies = next.sent<Reply>();
-  ASSERT_EQ(replies.size(), 2U);
-  EXPECT_EQ(replies[1].first, importer.connection);
-  EXPECT_EQ(replies[1].second.code, Errc::kOk);
-}
-
-TEST_F(BrokerResumeTest, NewImportOfAnAwaitedExporterEndsUnavailableInTime) {
-  const Client exporter = node.open();
-  const Reply exported = node.export_memory(exporter);
-  Node next = restart({exporter});
-  const Client importer = next.open();
-  next.frame(importer.connection, ImportRequest{exported.handle, 0, 1, 0});
-  next.pass(seconds(2));
-  EXPECT_EQ(next.reply().code, Errc::kUnavailable);
-}
-
-TEST_F(BrokerResumeTest, WaitingImportsOfOneSessionAreBounded) {
-  const Client exporter = node.open();
-  const Reply exported = node.export_memory(exporter);
-  Node next = restart({exporter});
-  const Client importer = next.open();
-  for (int i = 0; i < 64; ++i) {
-    next.frame(importer.connection, ImportRequest{exported.handle, 0, 1, 0});
-    EXPECT_FALSE(next.replied());
-  }
-  next.frame(importer.connection, ImportRequest{exported.handle, 0, 1, 0});
-  EXPECT_EQ(next.reply().code, Errc::kResourceExhausted);
-  next.step(ConnectionClosed{importer.connection});
-  EXPECT_EQ(next.broker->size().pending_imports, 0U);
-}
-
-TEST_F(BrokerResumeTest, WrongTokenDoesNotResume) {
-  const Client client = node.open();
-  Node next = restart({client});
-  for (std::size_t byte = 0; byte < 16; ++byte) {
-    Secret wrong = client.token;
-    wrong[byte] ^= std::byte{0x80};
-    const ConnectionId id = next.connect();
-    next.frame(id, Open{client.session, wrong, 0, 0}, 2);
-    EXPECT_EQ(next.reply().code, Errc::kPermissionDenied);
-    EXPECT_TRUE(next.closed(id));
-  }
-}
-
-TEST_F(BrokerResumeTest, SessionResumesOnlyOnItsChannelAndForItsUser) {
-  const Client client = node.open();
-  Node next = restart({client});
-  const ConnectionId channel = next.connect(2);
-  next.frame(channel, Open{client.session, client.token, 0, 0}, 2);
-  EXPECT_EQ(next.reply().code, Errc::kPermissionDenied);
-  const ConnectionId user = next.connect(1, 1001);
-  next.frame(user, Open{client.session, client.token, 0, 0}, 2);
-  EXPECT_EQ(next.reply().code, Errc::kPermissionDenied);
-}
-
-TEST_F(BrokerResumeTest, SessionThatDoesNotComeBackEndsWithTheLease) {
-  const Client client = node.open();
-  Node next = restart({client});
-  next.pass(seconds(30));
-  EXPECT_EQ(next.all<JournalSessionEnded>().size(), 1U);
-  EXPECT_EQ(next.broker->stats().sessions_lost, 1U);
-  const ConnectionId id = next.connect();
-  next.frame(id, Open{client.session, client.token, 0, 0}, 2);
-  EXPECT_EQ(next.reply().code, Errc::kNotFound);
-  EXPECT_EQ(next.held(), 0U);
-}
-
-TEST_F(BrokerResumeTest, ProcessThatDiedMeanwhileEndsInTheFirstStep) {
-  BrokerMemory memory;
-  memory.sessions.push_back({5, 1, 1000, 100, 0});
-  Node next(Node::config(), memory);
-  next.step(ChannelOpened{1, {}, kAnyUser});
-  ASSERT_EQ(next.all<JournalSessionEnded>().size(), 1U);
-  EXPECT_EQ(next.all<JournalSessionEnded>()[0].session, 5U);
-}
-
-TEST_F(BrokerResumeTest, AwaitedProcessesAreWatchedFromTheFirstStep) {
-  BrokerMemory memory;
-  memory.sessions.push_back({5, 1, 1000, 100, 900});
-  Node next(Node::config(), memory);
-  next.step(ChannelOpened{1, {}, kAnyUser});
-  ASSERT_EQ(next.all<AdoptSession>().size(), 1U);
-  EXPECT_EQ(next.all<AdoptSession>()[0].pidfd, 900U);
-  next.step(ProcessExited{5});
-  EXPECT_EQ(next.held(), 0U);
-}
-
-TEST_F(BrokerResumeTest, ResumeReplacesTheOldConnection) {
-  const Client client = node.open();
-  const ConnectionId id = node.connect();
-  node.frame(id, Open{client.session, client.token, 0, 0}, 2);
-  EXPECT_EQ(node.reply().code, Errc::kOk);
-  EXPECT_TRUE(node.closed(client.connection));
-  EXPECT_EQ(node.held(), 2U);
-  node.step(ConnectionClosed{client.connection});
-  EXPECT_EQ(node.broker->size().sessions, 1U);
-}
-
-TEST_F(BrokerResumeTest, ExportIdOfAnotherSessionCannotBeTakenOverAfterARestart) {
-  const Client victim = node.open();
-  const Client thief = node.open();
-  const Reply exported = node.export_memory(victim);
-  Node next = restart({victim, thief});
-  const Client thief2 = resume(next, thief);
-  next.frame(thief2.connection, ExportRequest{exported.id, 1, 0, kNoScope, 4096, 0}, 2);
-  EXPECT_EQ(next.reply().code, Errc::kPermissionDenied);
-  next.frame(thief2.connection, ImportRequest{exported.handle, exported.id, 0, 0});
-  EXPECT_EQ(next.reply().code, Errc::kPermissionDenied);
-}
-
-TEST_F(BrokerResumeTest, ImportThatWasNeverGrantedCannotBeRegisteredAgain) {
-  const Client exporter = node.open();
-  const Client importer = node.open();
-  const Reply exported = node.export_memory(exporter);
-  const Reply imported = node.import(importer, exported.handle);
-  node.frame(importer.connection, UnimportRequest{imported.id});
-  node.frame(importer.connection, ImportRequest{exported.handle, imported.id, 0, 0});
-  EXPECT_EQ(node.reply().code, Errc::kNotFound);
-}
-
-TEST_F(BrokerResumeTest, NewIdsNeverRepeatThoseOfTheLifeBefore) {
-  const Client client = node.open();
-  std::set<std::uint64_t> ids;
-  for (int i = 0; i < 200; ++i) ids.insert(Seal::number_of(node.export_memory(client).id));
-  Node next = restart({client});
-  const Client client2 = resume(next, client);
-  for (int i = 0; i < 200; ++i) {
-    EXPECT_TRUE(ids.insert(Seal::number_of(next.export_memory(client2).id)).second);
-  }
 }
 
 }  // namespace

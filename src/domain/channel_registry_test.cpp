@@ -69,6 +69,7 @@ class Cluster {
   void replace(NodeId node) {
     JournalState former;
     former.header.node = node;
+    former.clean_stop = true;
     for (const ChannelAssignment& each : journalled[node]) {
       apply_journal_record(former, AssignmentRecord{each});
     }

@@ -288,7 +288,7 @@ TEST_F(MembershipTest, ANewInstanceEndsTheOldOneBeforeItJoins) {
   EXPECT_THAT(order, ::testing::ElementsAre("ended", "joined"));
 }
 
-TEST_F(MembershipTest, ADaemonThatIsGoneWhileItsMachineAnswersIsEndedAfterTheLease) {
+TEST_F(MembershipTest, Section18_08_ADaemonThatIsGoneIsEndedAfterItsLeaseAndNotBefore) {
   const auto our_attempt = ready_with_peer();
   Effects e = lose_peer(our_attempt, true);
   e = run_away(30s - 1ns, true);
@@ -301,7 +301,7 @@ TEST_F(MembershipTest, ADaemonThatIsGoneWhileItsMachineAnswersIsEndedAfterTheLea
   EXPECT_TRUE(all<PeerEnded>(run_away(1h, true)).empty());
 }
 
-TEST_F(MembershipTest, ASilentMachineIsToldOnceAndEndedAfterTheLease) {
+TEST_F(MembershipTest, Section18_09_ASilentMachineIsToldOnceAndEndedAfterTheLease) {
   const auto our_attempt = ready_with_peer();
   Effects e = run_away(3s - 1ns, false);
   EXPECT_TRUE(all<PeerWentSilent>(e).empty());
@@ -522,7 +522,7 @@ TEST_F(MembershipTest, OwnInstanceIsRefusedAsSelf) {
   EXPECT_EQ(pair(1), PairState::kNeverConnected);
 }
 
-TEST_F(MembershipTest, AClaimOfOurOwnIdIsRefusedLoudly) {
+TEST_F(MembershipTest, Section18_03_AClaimOfOurOwnIdIsRefusedLoudly) {
   (void)make();
   const Effects e = step(HelloReceived{1, hello_of(0, 99)});
   EXPECT_EQ(one<AnswerHello>(e)->verdict, HelloVerdict::kDuplicateId);
@@ -590,7 +590,7 @@ TEST_F(MembershipTest, OnePeerAgainstManyCannotTakeOurId) {
   EXPECT_GT(refusals, 15U);
 }
 
-TEST_F(MembershipTest, AForeignDomainIsRefusedAndNeitherEndsNorJoinsAnything) {
+TEST_F(MembershipTest, Section18_01_AForeignDomainIsRefusedAndNeitherEndsNorJoinsAnything) {
   const auto our_attempt = ready_with_peer();
   Hello stranger = hello_of(1, 99);
   stranger.domain_id = id_of(0xdd);
@@ -613,7 +613,7 @@ TEST_F(MembershipTest, WithoutAConfiguredDomainTheListsDecide) {
             HelloVerdict::kAccepted);
 }
 
-TEST_F(MembershipTest, VersionRangesMustOverlap) {
+TEST_F(MembershipTest, Section18_13_VersionRangesMustOverlap) {
   const Effects start = make();
   Hello newer = hello_of(1, 11);
   newer.protocol_min = kProtocolMax + 1;
@@ -625,6 +625,35 @@ TEST_F(MembershipTest, VersionRangesMustOverlap) {
   newer.protocol_min = kProtocolMin;
   (void)answer(run(200ms), newer);
   EXPECT_EQ(pair(1), PairState::kConnected);
+}
+
+TEST_F(MembershipTest, Section18_13_EachPeerOfARollingUpgradeIsJudgedByItsRange) {
+  struct Case {
+    std::uint32_t min, max;
+    bool fits;
+  };
+  // Older, the same, newer that still speaks ours, newer and older that do not.
+  const Case cases[] = {{0, kProtocolMin, true},
+                        {kProtocolMin, kProtocolMax, true},
+                        {kProtocolMax, kProtocolMax + 9, true},
+                        {kProtocolMax + 1, kProtocolMax + 9, false},
+                        {0, kProtocolMin - 1, false},
+                        {kProtocolMax + 1, 0, false}};
+  for (const Case& each : cases) {
+    const Effects start = make();
+    Hello peer = hello_of(1, 11);
+    peer.protocol_min = each.min;
+    peer.protocol_max = each.max;
+    // Both ways round: it dials us, and we dial it.
+    EXPECT_EQ(one<AnswerHello>(step(HelloReceived{1, peer}))->verdict,
+              each.fits ? HelloVerdict::kAccepted : HelloVerdict::kVersionMismatch)
+        << each.min << " to " << each.max;
+    (void)answer(start, peer);
+    EXPECT_EQ(pair(1), each.fits ? PairState::kConnected : PairState::kVersionMismatch);
+    // One stranger splits nothing: the third node is as welcome as ever.
+    EXPECT_EQ(one<AnswerHello>(step(HelloReceived{2, hello_of(2, 12)}))->verdict,
+              HelloVerdict::kAccepted);
+  }
 }
 
 TEST_F(MembershipTest, AnotherOrderOfTheListIsAMapMismatchBothWays) {
@@ -859,7 +888,7 @@ TEST_F(MembershipTest, SixReconnectsInTwoSecondsAreTwoRunsAndTheLastIsNotLost) {
 
 // ---- list changes ----
 
-TEST_F(MembershipTest, AnAdditionDisturbsNobody) {
+TEST_F(MembershipTest, Section18_02_AnAdditionDisturbsNobody) {
   (void)ready_with_peer();
   const Effects e =
       step(ListChanged{*parse_node_list("10.0.0.1\n10.0.0.2\n10.0.0.3\n10.0.0.4\n"), 0});
@@ -871,7 +900,7 @@ TEST_F(MembershipTest, AnAdditionDisturbsNobody) {
   EXPECT_EQ(m->peers().size(), 4U);
 }
 
-TEST_F(MembershipTest, ARemovalEndsOnlyThatPeer) {
+TEST_F(MembershipTest, Section18_02_ARemovalEndsOnlyThatPeer) {
   const Effects start = make();
   (void)answer(start, hello_of(1, 11));
   (void)answer(start, hello_of(2, 22));
@@ -893,7 +922,7 @@ TEST_F(MembershipTest, AReplacedSlotEndsTheOldPeerAndDialsTheNew) {
   EXPECT_EQ(pair(1), PairState::kNeverConnected);
 }
 
-TEST_F(MembershipTest, ANewOwnIdEndsTheDaemon) {
+TEST_F(MembershipTest, Section18_03_ANewOwnIdEndsTheDaemon) {
   (void)ready_with_peer();
   const Effects e = step(ListChanged{*parse_node_list("10.0.0.9\n10.0.0.1\n"), 1});
   EXPECT_EQ(one<IdentityLost>(e)->exit_code, 75);
