@@ -53,4 +53,17 @@ struct BenchMemoryOptions {
 };
 [[nodiscard]] Result<void> bench_memory(const Global& global, const BenchMemoryOptions& options);
 
+struct BenchExchangeOptions {
+  std::uint32_t ranks = 2;
+  std::vector<std::string> sizes{"8",     "64",    "512",    "1KiB", "4KiB",
+                                 "16KiB", "64KiB", "256KiB", "1MiB", "16MiB"};
+  std::string dtype = "f32", op = "sum", buffers = "private", algorithm = "auto";
+  bool in_place = true;
+  bool explain = false;          ///< print the costs and the choice by size
+  std::uint32_t iterations = 0;  ///< 0: by `seconds`
+  double seconds = 0.3;          ///< per size
+};
+[[nodiscard]] Result<void> bench_all_reduce(const Global& global,
+                                            const BenchExchangeOptions& options);
+
 }  // namespace imex::cli

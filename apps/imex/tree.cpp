@@ -186,6 +186,43 @@ void CommandTree::add_bench() {
   memory->add_option("--idle", idle_, "how long idle daemons are watched")
       ->type_name("DURATION")
       ->capture_default_str();
+  add_bench_all_reduce(bench);
+}
+
+void CommandTree::add_bench_all_reduce(CLI::App* bench) {
+  CLI::App* command =
+      leaf(bench, "all-reduce", "ranks on this machine that sum their vectors",
+           "Examples:\n  imex bench all-reduce --sizes 8,4KiB,1MiB --buffers registered\n"
+           "  imex bench all-reduce --ranks 4 --algorithm ring --explain",
+           [this] { return bench_all_reduce(global_, exchange_); });
+  command->add_option("--ranks", exchange_.ranks, "processes, one per core while there are any")
+      ->check(CLI::Range(2, 64))
+      ->capture_default_str();
+  command->add_option("--sizes", exchange_.sizes, "of one rank's vector")
+      ->delimiter(',')
+      ->type_name("SIZE")
+      ->capture_default_str();
+  command->add_option("--dtype", exchange_.dtype, "type of the elements")
+      ->check(CLI::IsMember({"f32", "f64", "f16", "bf16", "e4m3", "e5m2", "i8", "u8", "i16", "u16",
+                             "i32", "u32", "i64", "u64"}))
+      ->capture_default_str();
+  command->add_option("--op", exchange_.op, "what is done with them")
+      ->check(CLI::IsMember({"sum", "prod", "min", "max", "avg"}))
+      ->capture_default_str();
+  command->add_option("--buffers", exchange_.buffers, "any memory, or the communicator's own")
+      ->check(CLI::IsMember({"private", "registered"}))
+      ->capture_default_str();
+  command->add_flag("--in-place,!--out-of-place", exchange_.in_place,
+                    "the result replaces the input; the default");
+  command->add_option("--algorithm", exchange_.algorithm, "where it can serve; auto elsewhere")
+      ->check(CLI::IsMember({"auto", "packet", "mailbox", "ring", "registered", "single-copy"}))
+      ->capture_default_str();
+  command->add_flag("--explain", exchange_.explain, "print what the choice rests on");
+  command->add_option("--iterations", exchange_.iterations, "per size; default: by --seconds")
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--seconds", exchange_.seconds, "per size")
+      ->check(CLI::Range(0.01, 3600.0))
+      ->capture_default_str();
 }
 
 void CommandTree::add_completion() {

@@ -34,6 +34,7 @@ class CommandTree {
   void add_channel();
   void add_config();
   void add_bench();
+  void add_bench_all_reduce(CLI::App* bench);
   void add_completion();
 
   CLI::App app_;
@@ -44,6 +45,7 @@ class CommandTree {
   std::string grant_uid_;
   ConfigShowOptions config_;
   BenchMemoryOptions bench_;
+  BenchExchangeOptions exchange_;
 };
 
 }  // namespace imex::cli

@@ -38,6 +38,9 @@ struct WaitPolicy {
   /// For this process: short spins when `ranks_on_host` exceeds the cores usable by it (affinity
   /// mask and cgroup quota), the defaults above otherwise. Reads /proc and /sys once per process.
   [[nodiscard]] IMEX_API static WaitPolicy for_ranks(std::uint32_t ranks_on_host) noexcept;
+  /// The same for ranks that share `cores`, which a rank pinned to one of them cannot count.
+  [[nodiscard]] IMEX_API static WaitPolicy for_ranks(std::uint32_t ranks_on_host,
+                                                     std::uint32_t cores) noexcept;
 };
 
 enum class WaitStatus : std::uint8_t {

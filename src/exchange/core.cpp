@@ -1,9 +1,11 @@
 #include "core.hpp"
 
+#include <bit>
 #include <cstdlib>
 #include <cstring>
 #include <new>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -40,6 +42,32 @@ std::uint64_t mix(std::uint64_t digest, std::uint64_t word) {
   return digest;
 }
 constexpr std::uint64_t kDigestStart = 0xcbf2'9ce4'8422'2325ULL;
+
+/// What each rank tells the others once.
+struct RankFacts {
+  Costs costs;
+  os::CoreMask cores{};
+  std::uint32_t quota = 1;  ///< cores that this rank may use, its control group's limit included
+  std::uint32_t reserved = 0;
+};
+static_assert(std::is_trivially_copyable_v<RankFacts> && sizeof(RankFacts) <= kPacketBytesMax);
+
+/// Cores that the ranks have together. A limit below what a rank's mask offers is one of a control
+/// group, which the ranks are taken to share.
+std::uint32_t shared_cores(const std::vector<RankFacts>& ranks) {
+  os::CoreMask together{};
+  std::uint32_t limit = ~std::uint32_t{0};
+  const auto count = [](const os::CoreMask& mask) {
+    std::uint32_t cores = 0;
+    for (const std::uint64_t word : mask) cores += static_cast<std::uint32_t>(std::popcount(word));
+    return cores;
+  };
+  for (const RankFacts& rank : ranks) {
+    for (std::size_t i = 0; i != together.size(); ++i) together[i] |= rank.cores[i];
+    if (rank.quota < count(rank.cores)) limit = std::min(limit, rank.quota);
+  }
+  return std::max(std::min(count(together), limit), 1U);
+}
 
 template <class T>
 T* at(std::byte* base, std::size_t offset) {
@@ -271,16 +299,21 @@ bool Core::may_read_peers() const {
 
 Result<void> Core::agree_on_costs() {
   if (who_.ranks == 1) return {};
-  Costs costs;
-  costs.kernel_allowed = may_read_peers();
-  std::vector<Costs> all(who_.ranks);
-  all[who_.rank] = costs;
-  IMEX_CHECK_OK(all_gather(reinterpret_cast<const std::byte*>(&all[who_.rank]),
-                           reinterpret_cast<std::byte*>(all.data()), sizeof(Costs), 0));
+  std::vector<RankFacts> all(who_.ranks);
+  RankFacts& own = all[who_.rank];
+  own.costs.kernel_allowed = may_read_peers();
+  own.cores = os::core_mask();
+  own.quota = os::usable_cores();
+  IMEX_CHECK_OK(all_gather(reinterpret_cast<const std::byte*>(&own),
+                           reinterpret_cast<std::byte*>(all.data()), sizeof own, 0));
   // Rank 0's figures, so that all choose alike; the permission must hold for every pair.
-  costs = all[0];
-  for (const Costs& rank : all) costs.kernel_allowed &= rank.kernel_allowed;
+  Costs costs = all[0].costs;
+  for (const RankFacts& rank : all) costs.kernel_allowed &= rank.costs.kernel_allowed;
   tuning_ = TuningTable(who_.ranks, costs);
+  if (!options_.wait) {
+    const WaitPolicy policy = WaitPolicy::for_ranks(who_.ranks, shared_cores(all));
+    for (const auto& lane : lanes_) lane->waits.set_policy(policy);
+  }
   return {};
 }
 

@@ -51,6 +51,8 @@ class Waits {
     return until_slowly(peer, poll);
   }
 
+  void set_policy(const WaitPolicy& policy) noexcept { policy_ = policy; }
+
   [[nodiscard]] WaitEnd end() const noexcept { return end_; }
   [[nodiscard]] std::uint64_t abort_word() const noexcept { return abort_word_; }
   /// The rank that the last failed wait was for.
@@ -112,7 +114,7 @@ class Waits {
 
   WindowHeader& own_;
   const std::chrono::nanoseconds timeout_;
-  const WaitPolicy policy_;
+  WaitPolicy policy_;
   WaitEnd end_ = WaitEnd::kDone;
   std::uint64_t abort_word_ = 0;
   std::uint32_t awaited_ = kNoRank;

@@ -9,8 +9,12 @@ namespace imex {
 
 WaitPolicy WaitPolicy::for_ranks(std::uint32_t ranks_on_host) noexcept {
   static const unsigned kCores = os::usable_cores();
+  return for_ranks(ranks_on_host, kCores);
+}
+
+WaitPolicy WaitPolicy::for_ranks(std::uint32_t ranks_on_host, std::uint32_t cores) noexcept {
   WaitPolicy policy;
-  if (ranks_on_host > kCores) {
+  if (ranks_on_host > cores) {
     // The peer that is waited for may need this very core: one batch of 50 loads, then let go.
     policy.spin_ns = 1;
     policy.pause_ns = 0;

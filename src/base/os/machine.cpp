@@ -45,6 +45,17 @@ unsigned usable_cores() noexcept {
   return std::max(static_cast<unsigned>(*quota), 1U);
 }
 
+CoreMask core_mask() noexcept {
+  constexpr std::size_t kSetsMax = 64;
+  CoreMask mask{};
+  std::vector<cpu_set_t> sets(kSetsMax);
+  if (::sched_getaffinity(0, kSetsMax * sizeof(cpu_set_t), sets.data()) != 0) return mask;
+  for (std::size_t core = 0; core != 64 * mask.size(); ++core) {
+    if (CPU_ISSET(core, sets.data())) mask[core / 64] |= std::uint64_t{1} << core % 64;
+  }
+  return mask;
+}
+
 Result<void> pin_to_core(unsigned core) {
   const std::size_t count = core / CPU_SETSIZE + 1;
   constexpr std::size_t kSetsMax = 64;

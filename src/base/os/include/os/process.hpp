@@ -1,6 +1,7 @@
 /// Processes: watching, starting, ending; and what this process may use of the machine.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -53,6 +54,10 @@ class Child {
 
 /// Cores this process may use: affinity mask cut by the cgroup's CPU quota (v1 and v2), at least 1.
 [[nodiscard]] unsigned usable_cores() noexcept;
+/// Cores 0 to 1023 that the calling thread may run on, a bit each; all zero if the kernel does not
+/// say. Of several processes: their union is what they share.
+using CoreMask = std::array<std::uint64_t, 16>;
+[[nodiscard]] CoreMask core_mask() noexcept;
 [[nodiscard]] Result<void> pin_to_core(unsigned core);
 /// CLOCK_BOOTTIME.
 [[nodiscard]] Time now() noexcept;
