@@ -422,10 +422,13 @@ Result<std::span<std::byte>> Core::peer_memory(std::span<const std::byte> buffer
 }
 
 CommunicatorCounters Core::counters() const noexcept {
-  CommunicatorCounters counters{.operations = operations_.load(std::memory_order_relaxed),
-                                .bytes = bytes_.load(std::memory_order_relaxed)};
-  for (std::size_t i = 0; i != kAlgorithmCount; ++i) {
-    counters.by_algorithm[i] = by_algorithm_[i].load(std::memory_order_relaxed);
+  CommunicatorCounters counters;
+  for (const auto& lane : lanes_) {
+    counters.operations += lane->counters.operations.load(std::memory_order_relaxed);
+    counters.bytes += lane->counters.bytes.load(std::memory_order_relaxed);
+    for (std::size_t i = 0; i != kAlgorithmCount; ++i) {
+      counters.by_algorithm[i] += lane->counters.by_algorithm[i].load(std::memory_order_relaxed);
+    }
   }
   return counters;
 }

@@ -163,10 +163,6 @@ class Core {
   std::shared_ptr<PeerWatch> watch_;
   std::vector<std::uint64_t> watched_;
   std::array<std::atomic<std::uint64_t>, kRanksMax / 64> lost_{};  // bits; set by the watch
-
-  // Written by the thread of an operation, read by counters().
-  std::atomic<std::uint64_t> operations_{0}, bytes_{0};
-  std::array<std::atomic<std::uint64_t>, kAlgorithmCount> by_algorithm_{};
 };
 
 }  // namespace imex::exchange

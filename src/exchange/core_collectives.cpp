@@ -178,9 +178,13 @@ Error Core::wait_error(const Lane& lane, const CallFacts& call) {
 Result<void> Core::finish(Lane& lane, const CallFacts& call, Algorithm algorithm, bool done) {
   if (!done) [[unlikely]]
     return fail(wait_error(lane, call));
-  operations_.fetch_add(1, std::memory_order_relaxed);
-  bytes_.fetch_add(call.bytes, std::memory_order_relaxed);
-  by_algorithm_[static_cast<std::size_t>(algorithm)].fetch_add(1, std::memory_order_relaxed);
+  const auto add = [](std::atomic<std::uint64_t>& counter, std::uint64_t count) {
+    // One writer: no read-modify-write, which would cost a short exchange a tenth of its time.
+    counter.store(counter.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);
+  };
+  add(lane.counters.operations, 1);
+  add(lane.counters.bytes, call.bytes);
+  add(lane.counters.by_algorithm[static_cast<std::size_t>(algorithm)], 1);
   return {};
 }
 

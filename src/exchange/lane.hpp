@@ -2,12 +2,15 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <vector>
+
+#include <imex/communicator.hpp>
 
 #include "kernels/reduce.hpp"
 #include "layout.hpp"
@@ -77,6 +80,11 @@ struct Lane {
   std::vector<std::byte> scratch;
   std::vector<const std::byte*> sources;
   std::vector<std::byte*> targets;
+  /// Written by the thread that has the lane, read by Communicator::counters().
+  struct {
+    std::atomic<std::uint64_t> operations{0}, bytes{0};
+    std::array<std::atomic<std::uint64_t>, kAlgorithmCount> by_algorithm{};
+  } counters;
   std::atomic<std::uint32_t> busy{0};  ///< an operation runs; set and cleared by its thread
 
   [[nodiscard]] std::byte* scratch_of(std::size_t bytes) {

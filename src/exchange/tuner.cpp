@@ -34,12 +34,12 @@ double predict(Algorithm algorithm, const TuningQuestion& question, const Costs&
     case Algorithm::kMailbox:
       // A line is asked in and answered in: two moves, for each peer's share; twice, as asker and
       // as owner, of which half overlaps.
-      return 2 * costs.hop + 2 * peers * packet_lines / ranks * costs.line + bytes * costs.copy * 3;
+      return 4 * costs.hop + 2 * peers * packet_lines / ranks * costs.line + bytes * costs.copy * 3;
     case Algorithm::kRing:
-      return 2 * costs.hop + 2 * peers * lines * costs.stream + reduce + bytes * peers * costs.copy;
+      return 3 * costs.hop + 2 * peers * lines * costs.stream + reduce + bytes * peers * costs.copy;
     case Algorithm::kRegistered:
       if (!question.registered) return kNever;
-      return 2 * costs.hop + 2 * peers * lines / ranks * costs.stream + reduce / ranks;
+      return 3.5 * costs.hop + 2 * peers * lines / ranks * costs.stream + reduce / ranks;
     case Algorithm::kSingleCopy: {
       if (!costs.kernel_allowed) return kNever;
       const double pages = bytes / 4096;

@@ -59,7 +59,8 @@ class Waits {
   [[nodiscard]] std::uint32_t awaited() const noexcept { return awaited_; }
 
  private:
-  static constexpr std::uint32_t kFirstLooks = 4;
+  /// Without a look at the clock, which costs as much as twenty of them: about one hand-off.
+  static constexpr std::uint32_t kFirstLooks = 64;
   /// How long a sleeper may stay asleep whose wake-up was missed; see wake().
   static constexpr std::chrono::milliseconds kSleepSlice{1};
 

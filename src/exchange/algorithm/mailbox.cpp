@@ -64,6 +64,10 @@ bool answer_group(Lane& lane, const ReduceCall& call, const Slice& slice, std::u
     const std::uint32_t peer = lane.peer(i);
     const Link& link = lane.links[peer];
     std::byte* staging = lane.scratch.data() + peer * kGroupBytes;
+    // For writing, as the answer goes into the same lines: one move instead of two.
+    for (std::uint32_t line = 0; line != lines; ++line) {
+      __builtin_prefetch(link.mail_in + first + line, 1);
+    }
     for (std::uint32_t line = 0; line != lines; ++line) {
       const bool asked = await_line(lane, link, [&] {
         return mailbox_asked(lane.atomics, HostLines{link.mail_in}, first + line, lane.mails);
@@ -98,6 +102,8 @@ bool collect(Lane& lane, const Link& link, std::byte* out, std::size_t bytes) {
       return mailbox_answered(lane.atomics, HostLines{link.mail_out}, i, lane.mails);
     });
     if (!answered) return false;
+    // The next question goes there.
+    __builtin_prefetch(link.mail_out + i, 1);
     get(out + i * kLinePayload, link.mail_out[i], payload_of(i, bytes));
   }
   return true;

@@ -7,8 +7,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "layout.hpp"
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/reduce.cpp"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -99,16 +97,19 @@ void reduce_vectors(const Reduction& r) {
     }
     store(i, acc);
   }
-  if (i == r.elements) return;
-  const std::byte* sources[kRanksMax];
-  std::byte* targets[kRanksMax];
-  for (std::size_t s = 0; s < r.source_count; ++s) sources[s] = r.sources[s] + i * sizeof(T);
-  for (std::size_t t = 0; t < r.target_count; ++t) targets[t] = r.targets[t] + i * sizeof(T);
-  reduce_blocks<Plain<T>, Op>({.sources = sources,
-                               .source_count = r.source_count,
-                               .targets = targets,
-                               .target_count = r.target_count,
-                               .elements = r.elements - i});
+  // Less than a vector is left. One by one: short messages consist of nothing else.
+  for (; i != r.elements; ++i) {
+    const auto element = [&](std::size_t s) {
+      T value;
+      std::memcpy(&value, r.sources[s] + i * sizeof(T), sizeof(T));
+      return value;
+    };
+    T acc = Op::first(element(0));
+    for (std::size_t s = 1; s < r.source_count; ++s) acc = Op::combine(acc, element(s));
+    for (std::size_t t = 0; t < r.target_count; ++t) {
+      std::memcpy(r.targets[t] + i * sizeof(T), &acc, sizeof(T));
+    }
+  }
 }
 
 template <class Format>
