@@ -3,7 +3,19 @@
 
 #include <imex/imex.hpp>
 
+/// A communicator of one rank: linked, and its vector code found.
+bool sums() {
+  const auto rendezvous = imex::Rendezvous::create();
+  if (!rendezvous) return false;
+  auto alone = imex::Communicator::create(rendezvous->id(), 0, 1);
+  float value = 3;
+  return alone &&
+         alone->all_reduce(&value, &value, 1, imex::DataType::kFloat32, imex::ReduceOp::kSum) &&
+         value == 3;
+}
+
 int main() {
+  if (!sums()) return 4;
   auto memory = imex::Allocation::create(1 << 16);
   if (!memory) return 1;
   auto* cell = reinterpret_cast<imex::SignalCell*>(memory->data());
