@@ -12,6 +12,7 @@
 #include "protocol/mailbox.hpp"
 #include "protocol/packet.hpp"
 #include "protocol/ring.hpp"
+#include "protocol/round.hpp"
 
 namespace imex::exchange {
 namespace {
@@ -225,6 +226,74 @@ Report rings(std::uint32_t slots, std::uint32_t believed, std::uint64_t messages
   return checker.run();
 }
 
+struct ModelPost {
+  Word ready_word, done_word;
+  Cell said;
+  Word& ready() { return ready_word; }
+  Word& done() { return done_word; }
+};
+
+enum class Skipped : std::uint8_t { kNothing, kEntry, kFinish };
+
+/// As all_reduce_registered() in place: every rank fills its buffer, reads everybody's element
+/// `self`, writes the result into all buffers, and reads its own.
+Report rounds_in_place(std::size_t ranks, std::uint64_t rounds, Mutations mutations = {},
+                       Skipped skipped = Skipped::kNothing) {
+  Checker checker(spinning(std::move(mutations)));
+  std::vector<std::vector<Cell>> buffers(ranks);
+  std::vector<std::vector<ModelPost>> posts(ranks, std::vector<ModelPost>(ranks));  // [to][from]
+  for (std::size_t to = 0; to != ranks; ++to) {
+    for (std::size_t from = 0; from != ranks; ++from) {
+      buffers[to].push_back(checker.cell());
+      if (to == from) continue;
+      const std::string name = std::to_string(from) + ">" + std::to_string(to);
+      posts[to][from] = {checker.word(0, "ready " + name), checker.word(0, "done " + name),
+                         checker.cell()};
+    }
+  }
+  for (std::size_t self = 0; self != ranks; ++self) {
+    checker.thread("rank " + std::to_string(self), [=](ModelAtomics& m) {
+      const auto peers = [&](auto&& action) {
+        for (std::size_t peer = 0; peer != ranks; ++peer) {
+          if (peer != self) action(peer);
+        }
+      };
+      for (std::uint64_t round = 1; round <= rounds; ++round) {
+        for (std::uint32_t i = 0; i != ranks; ++i) {
+          m.write(buffers[self][i], content(round, self, i));
+        }
+        peers([&](std::size_t peer) {
+          m.write(posts[peer][self].said, round);
+          round_enter(m, posts[peer][self], round);
+        });
+        peers([&](std::size_t peer) {
+          if (skipped == Skipped::kEntry) return;
+          spin_until(m, [&] {
+            return round_entered(m, posts[self][peer], round) == memory::SlotState::kReady;
+          });
+          m.require(m.read(posts[self][peer].said) == round, "what another round said");
+        });
+        const auto at = static_cast<std::uint32_t>(self);
+        peers([&](std::size_t peer) {
+          m.require(m.read(buffers[peer][self]) == content(round, peer, at), "wrong input");
+        });
+        m.write(buffers[self][self], content(round, 10 + self, at));
+        peers(
+            [&](std::size_t peer) { m.write(buffers[peer][self], content(round, 10 + self, at)); });
+        peers([&](std::size_t peer) { round_finish(m, posts[peer][self], round, 1); });
+        peers([&](std::size_t peer) {
+          if (skipped == Skipped::kFinish) return;
+          spin_until(m, [&] { return round_finished(m, posts[self][peer], round, 1); });
+        });
+        for (std::uint32_t i = 0; i != ranks; ++i) {
+          m.require(m.read(buffers[self][i]) == content(round, 10 + i, i), "wrong result");
+        }
+      }
+    });
+  }
+  return checker.run();
+}
+
 void expect_proven(const Report& report) {
   EXPECT_TRUE(report.complete);
   EXPECT_FALSE(report.counterexample) << *report.counterexample;
@@ -267,6 +336,21 @@ TEST(MailboxModelTest, WeakerOrdersAreCaught) {
 
 TEST(MailboxModelTest, AskingBeforeTheAnswerIsCaught) {
   expect_caught(mailboxes(2, 1, 3, {}, true));
+}
+
+TEST(RoundModelTest, EntryAndFinishGuardBuffersInPlace) {
+  expect_proven(rounds_in_place(2, kRounds2));
+  expect_proven(rounds_in_place(3, 2));
+}
+
+TEST(RoundModelTest, WeakerOrdersAreCaught) {
+  expect_caught(rounds_in_place(2, 2, weaken(Site::kSlotPublish)));
+  expect_caught(rounds_in_place(2, 2, weaken(Site::kSlotPoll)));
+}
+
+TEST(RoundModelTest, AWaitLeftOutIsCaught) {
+  expect_caught(rounds_in_place(2, 2, {}, Skipped::kEntry));
+  expect_caught(rounds_in_place(2, 2, {}, Skipped::kFinish));
 }
 
 TEST(RingModelTest, CreditsKeepBothDirectionsApart) {

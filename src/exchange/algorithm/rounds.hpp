@@ -1,10 +1,11 @@
-/// Rounds of two-shot algorithms on memory that the peers reach directly: who has entered with
-/// what, and who has finished a part.
+/// The protocol of protocol/round.hpp between all ranks of a lane.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "lane.hpp"
+#include "protocol/round.hpp"
 
 namespace imex::exchange {
 
@@ -13,23 +14,29 @@ struct Entry {
   std::uint64_t words[3] = {};
 };
 
+/// The protocol's view of what one rank tells another.
+struct HostPost {
+  PeerBlock* block;
+  [[nodiscard]] std::atomic<std::uint64_t>& ready() const noexcept { return block->ready; }
+  [[nodiscard]] std::atomic<std::uint64_t>& done() const noexcept { return block->done; }
+};
+
 /// Tells all peers; what this rank wrote before is visible to who sees it.
 inline void enter_round(Lane& lane, const Entry& entry) {
   const std::uint64_t round = ++lane.exchanges;
   for (std::uint32_t i = 0; i + 1 < lane.ranks; ++i) {
     const Link& link = lane.links[lane.peer(i)];
     std::copy_n(entry.words, 3, link.out->ready_words);
-    memory::slot_publish(lane.atomics, link.out->ready, round);
+    round_enter(lane.atomics, HostPost{link.out}, round);
     wake(*link.header);
   }
 }
 
-/// Waits for a peer to enter the round. Its words may be read until this rank enters the next one:
-/// before that, nobody can. False: the wait has ended.
+/// Waits for a peer to enter the round. Its words may be read until this rank has finished it.
+/// False: the wait has ended.
 [[nodiscard]] inline bool await_entry(Lane& lane, const Link& link) {
   return lane.waits.until(*link.header, [&] {
-    // One word holds all rounds, and the peer cannot be ahead: it waits for us to enter.
-    return memory::slot_poll(lane.atomics, link.in->ready, lane.exchanges) ==
+    return round_entered(lane.atomics, HostPost{link.in}, lane.exchanges) ==
            memory::SlotState::kReady;
   });
 }
@@ -38,16 +45,15 @@ inline void enter_round(Lane& lane, const Entry& entry) {
 inline void finish_part(Lane& lane, std::uint32_t part) {
   for (std::uint32_t i = 0; i + 1 < lane.ranks; ++i) {
     const Link& link = lane.links[lane.peer(i)];
-    memory::slot_publish(lane.atomics, link.out->done, 2 * lane.exchanges + part - 2);
+    round_finish(lane.atomics, HostPost{link.out}, lane.exchanges, part);
     wake(*link.header);
   }
 }
 
 /// Waits until a peer has finished that part, or a later one. False: the wait has ended.
 [[nodiscard]] inline bool await_part(Lane& lane, const Link& link, std::uint32_t part) {
-  const std::uint64_t wanted = 2 * lane.exchanges + part - 2;
   return lane.waits.until(*link.header, [&] {
-    return memory::slot_poll(lane.atomics, link.in->done, wanted) != memory::SlotState::kEarly;
+    return round_finished(lane.atomics, HostPost{link.in}, lane.exchanges, part);
   });
 }
 
