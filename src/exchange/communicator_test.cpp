@@ -1,5 +1,6 @@
 // Operations other than all_reduce, arguments, and what happens when ranks do not agree.
 
+#include <atomic>
 #include <random>
 
 #include <fmt/format.h>
@@ -259,9 +260,19 @@ TEST(CommunicatorTest, ALateRankIsNamedAndEndsTheOthersWaits) {
 }
 
 TEST(CommunicatorTest, AbortFromAnotherThreadEndsAllWaits) {
-  run_ranks(3, {}, [](Communicator& comm) -> Verdict {
+  // Not before all have come: an abort would end their create() as well.
+  std::atomic<int> created{0};
+  run_ranks(3, {}, [&](Communicator& comm) -> Verdict {
+    ++created;
     std::thread aborter;
-    if (comm.rank() == 0) aborter = std::thread([&] { comm.abort(); });
+    if (comm.rank() == 0) {
+      aborter = std::thread([&] {
+        const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (created != 3 && std::chrono::steady_clock::now() < deadline)
+          std::this_thread::yield();
+        comm.abort();
+      });
+    }
     Result<void> done;
     // Rank 1 never comes by itself: only the abort ends the waits of the others.
     if (comm.rank() != 1) {
@@ -290,7 +301,12 @@ TEST(CommunicatorTest, ALaneCarriesOneOperation) {
   run_ranks(2, {}, [](Communicator& comm) -> Verdict {
     if (comm.rank() == 0) {
       // Waits for rank 1, which never comes; only the abort below ends it.
-      std::thread first([&] { static_cast<void>(comm.barrier()); });
+      std::thread first([&] {
+        Result<void> done;
+        do {
+          done = comm.barrier();  // refused while a send has the lane
+        } while (!done && done.error().code == Errc::kFailedPrecondition);
+      });
       Result<void> second;
       do {
         second = comm.send(nullptr, 0, 1);  // sends nothing; refused once the barrier has the lane

@@ -1,5 +1,6 @@
 #include "core.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
@@ -23,6 +24,8 @@ namespace imex::exchange {
 namespace {
 
 constexpr std::uint64_t kFirstGeneration = 1;
+/// Of each of three sizes, when a communicator begins: some 100 us for two ranks.
+constexpr std::size_t kCostSamples = 41;
 
 bool check_wanted(const CommunicatorOptions& options) {
   if (options.check) return *options.check;
@@ -306,15 +309,48 @@ Result<void> Core::agree_on_costs() {
   own.quota = os::usable_cores();
   IMEX_CHECK_OK(all_gather(reinterpret_cast<const std::byte*>(&own),
                            reinterpret_cast<std::byte*>(all.data()), sizeof own, 0));
-  // Rank 0's figures, so that all choose alike; the permission must hold for every pair.
-  Costs costs = all[0].costs;
-  for (const RankFacts& rank : all) costs.kernel_allowed &= rank.costs.kernel_allowed;
-  tuning_ = TuningTable(who_.ranks, costs);
+  const std::uint32_t cores = shared_cores(all);
   if (!options_.wait) {
-    const WaitPolicy policy = WaitPolicy::for_ranks(who_.ranks, shared_cores(all));
+    const WaitPolicy policy = WaitPolicy::for_ranks(who_.ranks, cores);
     for (const auto& lane : lanes_) lane->waits.set_policy(policy);
   }
+  // The permission must hold for every pair.
+  Costs costs;
+  costs.kernel_allowed = true;
+  for (const RankFacts& rank : all) costs.kernel_allowed &= rank.costs.kernel_allowed;
+  // Where ranks share cores a measurement would be one of the scheduler.
+  if (who_.ranks <= cores) {
+    IMEX_TRY(costs, measure_costs(costs));
+  }
+  // Rank 0's figures, so that all choose alike.
+  IMEX_CHECK_OK(broadcast({reinterpret_cast<std::byte*>(&costs), sizeof costs}, 0, 0));
+  tuning_ = TuningTable(who_.ranks, costs);
   return {};
+}
+
+Result<Costs> Core::measure_costs(Costs costs) {
+  Lane& lane = *lanes_[0];  // nobody else has the communicator yet
+  std::vector<std::byte> data(kPacketBytesMax);
+  const auto median_ns = [&](std::size_t bytes) -> Result<double> {
+    const ReduceCall call{.in = data.data(),
+                          .out = data.data(),
+                          .elements = bytes,
+                          .kernel = reduce_kernel(DataType::kUint8, ReduceOp::kMax)};
+    std::array<double, kCostSamples> samples{};
+    for (double& sample : samples) {
+      const auto begin = std::chrono::steady_clock::now();
+      if (!all_reduce_packet(lane, call)) return fail(wait_error(lane, {.bytes = bytes}));
+      sample = std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now() - begin)
+                   .count();
+    }
+    std::nth_element(samples.begin(), samples.begin() + kCostSamples / 2, samples.end());
+    return samples[kCostSamples / 2];
+  };
+  IMEX_TRY(const double warm, median_ns(kPacketBytesMax));
+  static_cast<void>(warm);
+  IMEX_TRY(const double small, median_ns(8));
+  IMEX_TRY(const double large, median_ns(kPacketBytesMax));
+  return costs_from(small, large, who_.ranks, costs);
 }
 
 Result<std::vector<MemoryName>> Core::swap_notices(std::span<const std::uint32_t> members,

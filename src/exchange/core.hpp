@@ -133,6 +133,7 @@ class Core {
   void link_lane(Lane& lane, std::uint32_t number);
   [[nodiscard]] bool may_read_peers() const;
   Result<void> agree_on_costs();
+  Result<Costs> measure_costs(Costs costs);
 
   [[nodiscard]] WindowHeader& header() const noexcept;
   [[nodiscard]] WindowHeader& header_of(std::uint32_t rank) const noexcept;

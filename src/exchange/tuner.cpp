@@ -19,6 +19,19 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
+Costs costs_from(double small_ns, double large_ns, std::uint32_t ranks,
+                 const Costs& base) noexcept {
+  Costs costs = base;
+  const double peers = ranks - 1;
+  const double reduce =
+      static_cast<double>(kPacketBytesMax) * static_cast<double>(ranks) * base.copy;
+  const double lines = 2 * peers * (kPacketLines - 1);
+  costs.hop = std::clamp(small_ns - 2 * peers * base.line / kPacketLines, 20.0, 5'000.0);
+  costs.line = std::clamp((large_ns - small_ns - reduce) / lines, 1.0, 100.0);
+  costs.stream = base.stream * costs.line / base.line;
+  return costs;
+}
+
 double predict(Algorithm algorithm, const TuningQuestion& question, const Costs& costs) noexcept {
   const auto bytes = static_cast<double>(question.bytes);
   const auto ranks = static_cast<double>(question.ranks);

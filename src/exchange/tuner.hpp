@@ -23,6 +23,12 @@ struct Costs {
   bool kernel_allowed = false;  ///< all ranks may read each other's private memory
 };
 
+/// Costs from the times of two packet exchanges, of 8 bytes and of kPacketBytesMax: a hand-off and
+/// a line. Lines of long runs keep their proportion. Times that make no sense (a preempted rank)
+/// are bounded.
+[[nodiscard]] Costs costs_from(double small_ns, double large_ns, std::uint32_t ranks,
+                               const Costs& base) noexcept;
+
 struct TuningQuestion {
   std::size_t bytes = 0;
   std::uint32_t ranks = 2;

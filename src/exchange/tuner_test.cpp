@@ -39,6 +39,17 @@ TEST(TunerTest, TheTableNeverAnswersWithWhatCannotServe) {
   }
 }
 
+TEST(TunerTest, CostsFollowFromTwoTimes) {
+  const Costs base;
+  const Costs costs = costs_from(200, 1200, 2, base);
+  EXPECT_NEAR(predict(Algorithm::kPacket, {.bytes = 2240, .ranks = 2}, costs), 1200, 60);
+  EXPECT_NEAR(costs.stream / costs.line, base.stream / base.line, 1e-9);
+  // A rank that was preempted in either measurement.
+  const Costs odd = costs_from(1e7, 100, 2, base);
+  EXPECT_LE(odd.hop, 5'000);
+  EXPECT_GE(odd.line, 1);
+}
+
 TEST(TunerTest, ExplainsItself) {
   const std::string text = TuningTable(2, {.hop = 123}).explain(false);
   EXPECT_NE(text.find("hop 123"), std::string::npos) << text;
