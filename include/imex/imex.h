@@ -183,7 +183,7 @@ IMEX_API uint64_t imex_export_id(const imex_export* exported);
 IMEX_API uint32_t imex_export_generation(const imex_export* exported);
 /** After IMEX_EVENT_EXPORT_QUIESCENT: moves the bytes to fresh pages at the same address and
  * exports them under the next generation, with a new handle. Errors: IMEX_FAILED_PRECONDITION
- * before. */
+ * before, and while another export of the allocation is live or being withdrawn. */
 IMEX_API int imex_re_export(imex_session* session, imex_export* exported);
 
 /** What the loss of an exporter does to one import; the mapping stays readable in each case. Memory

@@ -89,10 +89,12 @@ struct SessionEvent {
   enum class Kind : std::uint8_t {
     kExporterLost =
         1,  ///< the process whose memory was imported is gone; the mapping stays readable
-    kImporterLost = 2,     ///< a process that had imported from here is gone
-    kImportRevoked = 3,    ///< the memory was withdrawn; its pages are no longer accessible here
-    kExportRevoked = 4,    ///< an export from here is being withdrawn from all importers
-    kExportQuiescent = 5,  ///< ... and is now: re_export() may follow
+    kImporterLost = 2,   ///< a process that had imported from here is gone
+    kImportRevoked = 3,  ///< the memory was withdrawn; its pages are no longer accessible here
+    kExportRevoked = 4,  ///< an export from here is being withdrawn from all importers
+    /// ... and is now: re_export() may follow. Comes again after kDaemonResumed: the daemon asks
+    /// importers anew, and waits for its lease at most for those that neither come back nor end.
+    kExportQuiescent = 5,
     /// The daemon did not come back within its lease, was replaced by a new instance, or shut down
     /// in order: handles are dead, mappings stay. Nobody watches the peers any more and theirs take
     /// this process for lost, so scopes in use are tripped: kPeerLost without a rank, or
@@ -197,6 +199,10 @@ class IMEX_API Session {
 
   /// After kExportQuiescent: copies the bytes to fresh pages at the same address, exports them
   /// under the next generation; the old pages are never written again by this process.
+  /// An allocation with several exports, of any sessions, moves once all of them are quiescent or
+  /// ended, so that no importer is left on pages that nobody writes; then each quiescent one may be
+  /// exported anew. Errors: kFailedPrecondition (not quiescent; another export of the allocation
+  /// still shares the pages: end it, or wait until it is quiescent too), kResourceExhausted.
   [[nodiscard]] Result<void> re_export(Export& exported);
 
   /// The scope of imports that name none.

@@ -16,21 +16,7 @@ Broker::State::State(BrokerConfig config_in, Random& random, Time start,
       now(start),
       // A late answer to the predecessor of a resumed daemon must not look like one to this one.
       next_pending(static_cast<std::uint32_t>(random.next_u64() | 1)) {
-  if (!memory) return;
-  id_next = ids_written = ids_asked = ids_of_memory = std::max<std::uint64_t>(memory->next_id, 1);
-  for (const BrokerMemory::Session& who : memory->sessions) {
-    Session session;
-    session.who = who;
-    session.awaited = session.resumed = true;
-    Channel& channel = channels[who.channel];
-    channel.usage.channel = who.channel;
-    ++channel.usage.sessions;
-    channel.sessions.insert(who.id);
-    sessions.emplace(who.id, std::move(session));
-  }
-  resume_open = true;
-  resume_until = now + config.lease;
-  arm(resume_until, Timer::Kind::kResume, 0);
+  if (memory) remember(*memory);
 }
 
 void Broker::State::begin_step(Time at) {
@@ -264,9 +250,9 @@ BrokerSize Broker::size() const noexcept {
 }
 
 std::vector<NodeId> Broker::importer_nodes() const {
-  std::vector<NodeId> nodes;
+  std::vector<NodeId> nodes(state_->unsettled_nodes.begin(), state_->unsettled_nodes.end());
   for (const auto& [node, peer] : state_->peers) {
-    if (peer.importers != 0) nodes.push_back(node);
+    if (peer.importers != 0 && !state_->unsettled_nodes.contains(node)) nodes.push_back(node);
   }
   return nodes;
 }

@@ -17,7 +17,7 @@ class BrokerTest : public ::testing::Test {
   /// What the journal would give back for `client` on GPU 0 of channel 1.
   static BrokerMemory::Session remembered(const Client& client, FdToken pidfd,
                                           std::uint64_t gpu = 100) {
-    return {client.session, 1, 1000, gpu, pidfd};
+    return {client.session, client.channel, 1000, gpu, pidfd};
   }
   Node node;
 };

@@ -32,6 +32,7 @@ struct Client {
   SessionId session = 0;
   Secret token{};
   FdToken page = 0, pidfd = 0;
+  std::uint32_t channel = 1;
 };
 
 /// One node: the broker, the descriptors it holds, and everything it did in the last step.
@@ -56,6 +57,14 @@ class Node {
     c.key.fill(static_cast<std::byte>(0x77 + node));
     c.node = node;
     return c;
+  }
+
+  /// The daemon dies; one that resumes takes its place.
+  void restart(const BrokerMemory& memory, Nanos after = seconds(1)) {
+    held_.clear();
+    for (const auto& session : memory.sessions) held_.insert(session.pidfd);
+    now = now + after;
+    broker.emplace(config_, random_, now, memory);
   }
 
   FdToken new_fd() {
@@ -111,6 +120,7 @@ class Node {
     EXPECT_EQ(r.code, Errc::kOk) << view_error_text(r.text);
     client.session = r.id;
     client.token = r.token;
+    client.channel = channel;
     client.page = last_fds[0];
     client.pidfd = last_fds[1];
     return client;

@@ -117,12 +117,7 @@ void Broker::State::on(LinkConnected& e) {
     send(e.connection, 0, message);
   for (auto& [id, message] : std::exchange(peer.owed_as_importer, {}))
     send(e.connection, 0, message);
-  for (const auto& [id, entry] : imports) {
-    const bool joined =
-        entry.phase == ImportEntry::Phase::kLive || entry.phase == ImportEntry::Phase::kUnconfirmed;
-    if (joined && entry.handle.node == e.node && entry.handle.instance == e.instance)
-      register_over_link(id);
-  }
+  register_imports_over_link(e.node, e.instance);
   for (const auto& [key, request] : pending) {
     if (!request.link && request.node == e.node) send_link_import(key);
   }
@@ -177,6 +172,7 @@ void Broker::State::end_peer_instance(NodeId node, const Uuid& instance, Errc re
   peer.owed_as_importer.clear();
   disarm(std::exchange(peer.confirm_by, kNever), Timer::Kind::kConfirm, 0, node);
   peer.instance = Uuid{};
+  settle_node(node);
   std::vector<std::uint32_t> unanswered;
   for (const auto& [key, request] : pending) {
     if (request.node == node) unanswered.push_back(key);
@@ -340,7 +336,8 @@ void Broker::State::drop_remote(const RemoteKey& key) {
     found->second.remote.erase(key);
     if (found->second.imports.empty() && found->second.remote.empty()) waiting.erase(found);
   }
-  if (--peers.at(key.node).importers == 0) emit(JournalImporter{key.node, false});
+  const bool last = --peers.at(key.node).importers == 0;
+  if (last && !unsettled_nodes.contains(key.node)) emit(JournalImporter{key.node, false});
 }
 
 /// An importer on another node is gone without unmapping in order.
@@ -387,12 +384,15 @@ void Broker::State::link_import_moved(NodeId node, const LinkImportMoved& m) {
 }
 
 void Broker::State::link_revoke_ack(NodeId node, const LinkRevokeAck& m) {
+  if (m.import_id == 0) return settle_node(node);
   const RemoteKey key{node, m.import_id};
   const auto found = remote_importers.find(key);
   if (found == remote_importers.end()) return;
   const ExportId export_id = found->second.export_id;
   const auto entry = exports.find(export_id);
-  if (entry != exports.end() && entry->second.phase == ExportEntry::Phase::kLive) {
+  const bool current =
+      entry != exports.end() && entry->second.request.generation == found->second.generation;
+  if (current && entry->second.phase == ExportEntry::Phase::kLive) {
     // It was told to revoke by a link or a life that this side has forgotten: then so must the
     // rest.
     trip_revoked(entry->second);

@@ -324,5 +324,89 @@ TEST_F(BrokerLinksTest, GrantWithoutDescriptorsIsRefused) {
   EXPECT_EQ(b.sent<LinkImportEnded>().size(), 1U);
 }
 
+/// The exporter's daemon dies; the journal names node 1 as an importer.
+class BrokerLinksResumeTest : public BrokerLinksTest {
+ protected:
+  /// Back, and so is the exporter, whose export was revoked in the life before.
+  void restart_exporters_daemon() {
+    cut();
+    BrokerMemory memory;
+    memory.next_id = 1025;
+    memory.importers = {1};
+    memory.sessions.push_back({exporter.session, 1, 1000, 100, 9000});
+    a.restart(memory);
+    a.step(FabricChanged{{gpu_of(0, 100, 2)}});
+    a.step(ChannelOpened{1, {}, kAnyUser});
+    const ConnectionId back = a.connect();
+    a.frame(back, Open{exporter.session, exporter.token, 0, 0}, 2);
+    a.frame(back, ExportRequest{exported.id, 1, 3, 4, 4096, 1}, 2);
+    EXPECT_EQ(a.reply().code, Errc::kOk);
+    a.frame(back, RevokeAck{0});
+    EXPECT_EQ(quiescent(), 0U);  // what node 1 has is not known
+  }
+  [[nodiscard]] std::size_t quiescent() const {
+    return a.events(Event::Kind::kExportQuiescent).size();
+  }
+};
+
+TEST_F(BrokerLinksResumeTest, RevokedExportIsQuiescentOnceTheImportersNodeGaveItUp) {
+  const Reply imported = import_across();
+  restart_exporters_daemon();
+  EXPECT_EQ(a.broker->importer_nodes(), std::vector<NodeId>{1});
+  link();
+  EXPECT_EQ(quiescent(), 0U);
+  EXPECT_EQ(a.broker->size().remote_importers, 1U);
+  ferry_from_a();
+  EXPECT_EQ(b.events(Event::Kind::kRevokeImport).size(), 1U);
+  b.frame(importer.connection, RevokeAck{imported.id});
+  ferry_from_b();
+  ASSERT_EQ(quiescent(), 1U);
+  EXPECT_EQ(a.events(Event::Kind::kExportQuiescent)[0].acknowledged, 1U);
+  EXPECT_TRUE(a.broker->importer_nodes().empty());
+}
+
+TEST_F(BrokerLinksResumeTest, AnImportThatIsJustGivenUpIsWaitedForToo) {
+  const Reply imported = import_across();
+  b.step(FabricChanged{{gpu_of(0, 200, 7)}});  // b revokes; its client has not answered yet
+  restart_exporters_daemon();
+  link();
+  EXPECT_EQ(quiescent(), 0U);
+  EXPECT_EQ(a.broker->size().remote_importers, 1U);
+  b.frame(importer.connection, RevokeAck{imported.id});
+  ferry_from_b();
+  EXPECT_EQ(quiescent(), 1U);
+}
+
+TEST_F(BrokerLinksResumeTest, RevokedExportIsQuiescentAtOnceWhenTheNodeHasNothingOfIt) {
+  restart_exporters_daemon();
+  link();
+  EXPECT_EQ(quiescent(), 1U);
+  ASSERT_EQ(a.all<JournalImporter>().size(), 1U);
+  EXPECT_FALSE(a.all<JournalImporter>()[0].present);
+}
+
+TEST_F(BrokerLinksResumeTest, RevokedExportIsQuiescentAtOnceWhenTheNodeIsGone) {
+  restart_exporters_daemon();
+  a.step(PeerKnown{1, Node::config(1).instance, uuid_of(0xb0), "127.88.0.2"});
+  a.step(PeerInstanceEnded{1, Node::config(1).instance, Errc::kPeerLost});
+  EXPECT_EQ(quiescent(), 1U);
+}
+
+TEST_F(BrokerLinksResumeTest, ANodeThatRestartedTooSpeaksForItsSessionsOnceTheyAreBack) {
+  import_across();
+  restart_exporters_daemon();
+  BrokerMemory memory;
+  memory.next_id = 1025;
+  memory.sessions.push_back({importer.session, 1, 1000, 200, 9000});
+  b.restart(memory);
+  b.step(FabricChanged{{gpu_of(0, 200, 1)}});
+  b.step(ChannelOpened{1, {}, kAnyUser});
+  link();
+  EXPECT_EQ(quiescent(), 0U);
+  b.step(ProcessExited{importer.session});
+  ferry_from_b();
+  EXPECT_EQ(quiescent(), 1U);
+}
+
 }  // namespace
 }  // namespace imex::domain

@@ -226,5 +226,91 @@ TEST_F(BrokerResumeTest, ExportThatItsSessionDoesNotRegisterAgainEndsWithTheLeas
   EXPECT_EQ(next.events(Event::Kind::kExporterLost)[0].id, imported.id);
 }
 
+/// An exporter and an importer whose daemon restarted while the GPUs parted.
+class BrokerResumeRevokedTest : public BrokerResumeTest {
+ protected:
+  BrokerResumeRevokedTest()
+      : exporter(node.open(1, 0)),
+        importer(node.open(1, 0)),
+        exported(node.export_memory(exporter)) {
+    imported = node.import(importer, exported.handle);
+  }
+  /// Back, with the export told as revoked by the life before.
+  Client resume_exporter(Node& next) {
+    const Client back = resume(next, exporter);
+    next.frame(back.connection, ExportRequest{exported.id, 1, 3, kNoScope, 4096, 1}, 2);
+    EXPECT_EQ(next.reply().code, Errc::kOk);
+    say_settled(next, back);
+    return back;
+  }
+  static void say_settled(Node& next, const Client& back) {
+    next.frame(back.connection, RevokeAck{0});
+  }
+  static std::size_t quiescent(const Node& next) {
+    return next.events(Event::Kind::kExportQuiescent).size();
+  }
+  Client exporter, importer;
+  Reply exported, imported;
+};
+
+TEST_F(BrokerResumeRevokedTest, IsQuiescentOnceEverySessionSaidWhatItHasAndGaveItUp) {
+  Node next = restart({exporter, importer});
+  const Client exporter2 = resume_exporter(next);
+  EXPECT_EQ(quiescent(next), 0U);
+  const Client back = resume(next, importer);
+  next.frame(back.connection, ImportRequest{exported.handle, imported.id, 1, 5});
+  EXPECT_EQ(next.events(Event::Kind::kRevokeImport).size(), 1U);
+  say_settled(next, back);
+  EXPECT_EQ(quiescent(next), 0U);
+  next.frame(back.connection, RevokeAck{imported.id});
+  ASSERT_EQ(quiescent(next), 1U);
+  EXPECT_EQ(next.events(Event::Kind::kExportQuiescent)[0].acknowledged, 1U);
+  next.frame(exporter2.connection, ExportRequest{exported.id, 2, 3, kNoScope, 4096, 0}, 2);
+  EXPECT_EQ(next.reply().code, Errc::kOk);
+}
+
+TEST_F(BrokerResumeRevokedTest, IsQuiescentAtOnceWhenTheImporterHadAcknowledgedBefore) {
+  Node next = restart({exporter, importer});
+  resume_exporter(next);
+  say_settled(next, resume(next, importer));  // came back with nothing mapped
+  EXPECT_EQ(quiescent(next), 1U);
+}
+
+TEST_F(BrokerResumeRevokedTest, IsQuiescentAtOnceWhenTheImportersProcessIsGone) {
+  Node next = restart({exporter, importer});
+  resume_exporter(next);
+  next.step(ProcessExited{importer.session});
+  EXPECT_EQ(quiescent(next), 1U);
+}
+
+TEST_F(BrokerResumeRevokedTest, WaitsTheWindowForOneThatDoesNotComeBack) {
+  Node next = restart({exporter, importer});
+  resume_exporter(next);
+  next.pass(seconds(29));
+  EXPECT_EQ(quiescent(next), 0U);
+  next.pass(seconds(1));
+  EXPECT_EQ(quiescent(next), 1U);
+}
+
+TEST_F(BrokerResumeRevokedTest, DoesNotWaitForSessionsOfOtherChannels) {
+  const Client stranger = node.open(2, 0);
+  Node next = restart({exporter, importer, stranger});
+  resume_exporter(next);
+  say_settled(next, resume(next, importer));
+  EXPECT_EQ(quiescent(next), 1U);
+}
+
+TEST_F(BrokerResumeRevokedTest, ASecondConnectionCannotSettleAheadOfTheRegistrations) {
+  Node next = restart({exporter, importer});
+  resume_exporter(next);
+  const Client back = resume(next, importer);
+  const ConnectionId events = next.connect();
+  next.frame(events, AttachEvents{importer.session, importer.token});
+  next.frame(events, RevokeAck{0});
+  EXPECT_EQ(quiescent(next), 0U);
+  say_settled(next, back);
+  EXPECT_EQ(quiescent(next), 1U);
+}
+
 }  // namespace
 }  // namespace imex::domain

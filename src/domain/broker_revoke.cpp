@@ -151,10 +151,9 @@ void Broker::State::check_quiescent(ExportId id) {
   ExportEntry& entry = exports.at(id);
   if (entry.phase != ExportEntry::Phase::kRevoking) return;
   if (!entry.importers.empty() || !entry.remote_importers.empty()) return;
-  // Importers of the life before may still come back with it mapped: they count as well.
   const std::uint32_t channel = sessions.at(entry.session).who.channel;
   const bool released = channels.at(channel).phase != Channel::Phase::kOpen;
-  if (resume_open && issued_before(id) && !released) return;
+  if (issued_before(id) && importers_unknown(entry) && !released) return;
   entry.phase = ExportEntry::Phase::kQuiescent;
   release(entry.data);
   release(entry.control);
@@ -169,6 +168,14 @@ void Broker::State::check_quiescent(ExportId id) {
   event.silent = entry.outcomes[2];
   tell(entry.session, event);
   closing_due.insert(channel);
+}
+
+void Broker::State::check_all_quiescent() {
+  std::vector<ExportId> revoking;
+  for (const auto& [id, entry] : exports) {
+    if (entry.phase == ExportEntry::Phase::kRevoking) revoking.push_back(id);
+  }
+  for (const ExportId id : revoking) check_quiescent(id);
 }
 
 }  // namespace imex::domain

@@ -202,6 +202,7 @@ TEST_F(BrokerRevokeTest, RevocationSurvivesARestart) {
   next.frame(i, ImportRequest{exported.handle, imported.id, 5, 6});
   EXPECT_EQ(next.events(Event::Kind::kRevokeImport).size(), 1U);
   next.frame(i, RevokeAck{imported.id});
+  EXPECT_TRUE(next.events(Event::Kind::kExportQuiescent).empty());  // may name more
   next.pass(seconds(30));
   const auto events = next.events(Event::Kind::kExportQuiescent);
   ASSERT_EQ(events.size(), 1U);

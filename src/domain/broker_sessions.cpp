@@ -34,6 +34,8 @@ void Broker::State::client_frame(ConnectionId id, FrameArrived& e, FdBag& fds) {
   }
   Session& session = sessions.at(connection.session);
   if (const auto* ack = std::get_if<RevokeAck>(&e.frame.message)) {
+    // Only where the registrations came, too: the other connection might overtake them.
+    if (ack->import_id == 0 && !connection.events) return settle(session);
     const auto found = imports.find(ack->import_id);
     // An acknowledgement that crossed with the end of its import is no mistake of the client.
     if (found != imports.end() && found->second.session == session.who.id) {
@@ -315,6 +317,7 @@ void Broker::State::end_session(SessionId id, SessionEnd how) {
   Channel& channel = channels.at(number);
   --channel.usage.sessions;
   channel.sessions.erase(id);
+  settle(session);
   sessions.erase(id);
   std::vector<ExportId> orphaned;
   for (const auto& [export_id, each] : waiting) {
@@ -322,29 +325,6 @@ void Broker::State::end_session(SessionId id, SessionEnd how) {
   }
   for (const ExportId each : orphaned) lose_waiting(each);
   closing_due.insert(number);
-}
-
-void Broker::State::end_resume_window() {
-  resume_open = false;
-  std::vector<SessionId> gone;
-  for (const auto& [id, session] : sessions) {
-    if (session.awaited) gone.push_back(id);
-  }
-  for (const SessionId id : gone) end_session(id, SessionEnd::kLost);
-  while (!waiting.empty()) lose_waiting(waiting.begin()->first);
-  std::vector<ImportId> nowhere;
-  for (const auto& [id, entry] : imports) {
-    if (entry.phase != ImportEntry::Phase::kUnconfirmed) continue;
-    const auto peer = peers.find(entry.handle.node);
-    if (peer == peers.end() || peer->second.instance != entry.handle.instance)
-      nowhere.push_back(id);
-  }
-  for (const ImportId id : nowhere) lose_import(id, Errc::kPeerLost);
-  std::vector<ExportId> revoking;
-  for (const auto& [id, entry] : exports) {
-    if (entry.phase == ExportEntry::Phase::kRevoking) revoking.push_back(id);
-  }
-  for (const ExportId id : revoking) check_quiescent(id);
 }
 
 // ---- channels ----

@@ -1,6 +1,6 @@
 /// What the broker remembers, private to broker*.cpp. The rules are spread over files by subject:
 /// broker.cpp (events, timers, ids), broker_sessions.cpp, broker_exports.cpp, broker_imports.cpp,
-/// broker_links.cpp (other daemons), broker_revoke.cpp.
+/// broker_links.cpp (other daemons), broker_resume.cpp (after a restart), broker_revoke.cpp.
 #pragma once
 
 #include <compare>
@@ -63,6 +63,7 @@ struct Channel {
   std::set<SessionId> sessions;
   std::size_t idle_connections = 0;
   std::uint32_t remote_importers = 0;
+  std::uint32_t unsettled = 0;  ///< sessions, see Session::unsettled
 };
 
 struct Session {
@@ -71,6 +72,9 @@ struct Session {
   ConnectionId main = 0, events = 0;
   bool awaited = false;  ///< of the journal, not back yet
   bool resumed = false;  ///< may register former exports and imports again
+  /// Of the life before, and may have mapped what it has not registered again: until it says that
+  /// this was all, is gone, or the time for coming back is over.
+  bool unsettled = false;
   bool kill_sent = false;
   std::uint32_t pending = 0;
   std::set<ExportId> exports;
@@ -215,6 +219,8 @@ struct Broker::State {
   std::uint64_t ids_of_memory = 1;  ///< numbers below were given out before this life began
   Time resume_until{};              ///< former sessions may come back until then
   bool resume_open = false;
+  std::size_t unsettled_sessions = 0;
+  std::set<NodeId> unsettled_nodes;  ///< imported in the life before; as Session::unsettled
   bool awaited_announced = false;
 
   // broker.cpp
@@ -268,7 +274,6 @@ struct Broker::State {
   void close_connection(ConnectionId id);
   void forget_connection(ConnectionId id);
   void end_session(SessionId id, SessionEnd how);
-  void end_resume_window();
   void close_channel(std::uint32_t channel);
   void finish_closing(std::uint32_t channel);
 
@@ -348,6 +353,15 @@ struct Broker::State {
   void end_peer_instance(NodeId node, const Uuid& instance, Errc reason);
   void end_unconfirmed(NodeId node);
 
+  // broker_resume.cpp
+  void remember(const BrokerMemory& memory);
+  void end_resume_window();
+  void settle(Session& session);
+  void settle_node(NodeId node);
+  void say_settled(NodeId node);
+  void register_imports_over_link(NodeId node, const Uuid& instance);
+  [[nodiscard]] bool importers_unknown(const ExportEntry& entry) const;
+
   // broker_revoke.cpp
   [[nodiscard]] bool still_shared(const ExportEntry& entry) const;
   void trip_revoked(const ExportEntry& entry);
@@ -359,6 +373,7 @@ struct Broker::State {
   void finish_revoked(ImportId id, RevokeOutcome outcome);
   void count_outcome(ExportId id, RevokeOutcome outcome);
   void check_quiescent(ExportId id);
+  void check_all_quiescent();
   [[nodiscard]] bool kill(SessionId session);
 };
 

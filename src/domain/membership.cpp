@@ -42,6 +42,8 @@ bool Membership::State::active() const noexcept {
 
 Hello Membership::State::hello_to(NodeId target) const {
   Hello hello;
+  hello.protocol_min = config.protocol_min;
+  hello.protocol_max = config.protocol_max;
   hello.version = config.version;
   hello.domain_id = config.domain_id;
   hello.instance = config.instance;

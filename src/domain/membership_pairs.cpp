@@ -152,7 +152,7 @@ void Membership::State::dial_failed(PeerSlot& p, const std::string& why, bool re
 
 HelloVerdict Membership::State::judge(const Hello& hello) const {
   if (hello.instance == config.instance) return HelloVerdict::kSelf;
-  if (hello.protocol_min > kProtocolMax || hello.protocol_max < kProtocolMin) {
+  if (hello.protocol_min > config.protocol_max || hello.protocol_max < config.protocol_min) {
     return HelloVerdict::kVersionMismatch;
   }
   if (hello.domain_id != config.domain_id) return HelloVerdict::kForeignDomain;

@@ -160,8 +160,46 @@ void HostAllocation::mark_revoked() {
   if (published_.generation != 0) mark_segment_revoked(pages_.header());
 }
 
+void PageHold::release() noexcept {
+  if (allocation_ == nullptr) return;
+  {
+    const std::scoped_lock lock(allocation_->mutex_);
+    --allocation_->holds_;
+  }
+  allocation_.reset();
+}
+
+PageHold HostAllocation::hold_pages(std::shared_ptr<HostAllocation> allocation) {
+  {
+    const std::scoped_lock lock(allocation->mutex_);
+    ++allocation->holds_;
+  }
+  return PageHold(std::move(allocation));
+}
+
+Result<PageHold> HostAllocation::hold_pages_after(std::shared_ptr<HostAllocation> allocation,
+                                                  std::uint32_t former) {
+  {
+    const std::scoped_lock lock(allocation->mutex_);
+    if (allocation->published_.generation == former) IMEX_CHECK_OK(allocation->move_locked());
+    ++allocation->holds_;
+  }
+  return PageHold(std::move(allocation));
+}
+
 Result<std::uint32_t> HostAllocation::move_to_fresh_pages() {
   const std::scoped_lock lock(mutex_);
+  return move_locked();
+}
+
+Result<std::uint32_t> HostAllocation::move_locked() {
+  if (holds_ != 0) {
+    return fail(Errc::kFailedPrecondition,
+                fmt::format("move allocation of {} bytes: {} exports share its present pages",
+                            size_bytes_, holds_),
+                "end the other exports of it, or wait for their kExportQuiescent if they are being "
+                "withdrawn; afterwards it can be exported anew");
+  }
   if (published_.generation == std::numeric_limits<std::uint32_t>::max()) {
     return fail(Errc::kFailedPrecondition, "move segment: its generations are used up");
   }

@@ -212,11 +212,27 @@ void World::client_event(int c, const Event& event) {
       return;
     case Event::Kind::kExportQuiescent:
       note("export quiescent");
+      if (exported != s.exports.end() && event.silent == 0) check_unmapped(c, exported->handle);
       if (exported != s.exports.end()) exported->phase = ClientExport::Phase::kQuiescent;
       return;
     case Event::Kind::kShuttingDown:
     case Event::Kind::kChannelReleased:
       return;
+  }
+}
+
+/// Nobody whom the exporter's daemon serves may have mapped what it says is given up.
+void World::check_unmapped(int exporter, const Handle& handle) {
+  const int d = clients_[static_cast<std::size_t>(exporter)].daemon;
+  const DaemonSim& daemon = daemons_[static_cast<std::size_t>(d)];
+  for (const ClientSim& each : clients_) {
+    const auto known = daemon.session_client.find(each.session);
+    const bool served = known != daemon.session_client.end() && known->second == each.index;
+    if (each.daemon != d || !each.alive || !served) continue;
+    for (const ClientImport& import : each.imports) {
+      if (!import.over && import.handle == handle)
+        violate(fmt::format("export quiescent while client {} has it mapped", each.index));
+    }
   }
 }
 
@@ -249,6 +265,8 @@ void World::register_again(int c) {
         ExportRequest{each.id, each.generation, static_cast<std::uint32_t>(c), 1, 4096, revoking},
         2, true);
   }
+  client_send(c, RevokeAck{0}, 0);  // that was all
+  s.asked.erase(s.next_request - 1);
 }
 
 /// The session is over for the client: nothing of it is used any more.

@@ -95,6 +95,7 @@ void World::start(int d) {
     s.header = journal->header;
     memory.emplace();
     memory->next_id = journal->next_id;
+    memory->importers.assign(journal->importers.begin(), journal->importers.end());
     for (const auto& [id, record] : journal->sessions) {
       const auto c = static_cast<std::size_t>(record.pid - 1);
       const bool lives = clients_[c].alive && clients_[c].life == record.pid_start_ticks;

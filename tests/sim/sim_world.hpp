@@ -161,6 +161,7 @@ class World {
   void client_receives(int c, const SendFrame& sent);
   void client_reply(int c, std::uint32_t request, const Reply& reply, bool with_fds);
   void client_event(int c, const Event& event);
+  void check_unmapped(int exporter, const Handle& handle);
   void client_disconnected(int c);
   void register_again(int c);
   void forget_session(int c);

@@ -194,6 +194,7 @@ void SessionCore::on_export_event(const Event& event, bool again) {
     } else if (event.kind == Event::Kind::kExportQuiescent) {
       if (phase == ExportRecord::Phase::kQuiescent) return;
       phase = ExportRecord::Phase::kQuiescent;
+      found->second->pages.release();
       told.kind = SessionEvent::Kind::kExportQuiescent;
       told.silent_importers = event.silent;
     }

@@ -115,7 +115,22 @@ Result<void> SessionCore::register_again() {
   // Exports first: our own imports may be of them, and peers wait for them.
   for (const auto& record : exports) IMEX_CHECK_OK(register_export(record));
   for (const auto& record : imports) IMEX_CHECK_OK(register_import(record));
+  // That was all: nobody need wait for this process any more. Where it cannot be said, the lease
+  // bounds the wait.
+  if (await_unmapped()) return wire_.post(RevokeAck{}, deadline());
   return {};
+}
+
+/// Imports that the program drops right now are in no table, and may be mapped for a moment longer.
+bool SessionCore::await_unmapped() {
+  const SteadyTime until = Clock::now() + kTurnWait;
+  const MutexLock lock(mutex_);
+  while (unmapping_ != 0 && Clock::now() < until) {
+    ++turn_waiters_;
+    static_cast<void>(changed_.wait_until(mutex_, until));
+    --turn_waiters_;
+  }
+  return unmapping_ == 0;
 }
 
 Result<void> SessionCore::register_export(const std::shared_ptr<ExportRecord>& record) {
@@ -128,6 +143,9 @@ Result<void> SessionCore::register_export(const std::shared_ptr<ExportRecord>& r
     const MutexLock lock(mutex_);
     ask.generation = record->generation;
     ask.revoking = record->phase == ExportRecord::Phase::kLive ? 0 : 1;
+    // This daemon does not know yet what the former one had found out; it tells so anew.
+    if (record->phase == ExportRecord::Phase::kQuiescent)
+      record->phase = ExportRecord::Phase::kRevoking;
   }
   const auto [data, control] = record->allocation->fds();
   const std::array fds{data, control};

@@ -249,6 +249,7 @@ Result<std::shared_ptr<ExportState>> SessionCore::export_memory(
   auto record = std::make_shared<ExportRecord>();
   record->rank = options.rank;
   record->scope = scope;
+  record->pages = memory::HostAllocation::hold_pages(allocation);
   record->generation = allocation->generation();
   record->allocation = std::move(allocation);
 
@@ -295,10 +296,10 @@ Result<void> SessionCore::re_export(ExportState& state) {
                   "wait for the event kExportQuiescent");
     }
   }
+  const std::string what = fmt::format("export {} again", record.id);
   // Another export of the same allocation may have moved it already.
-  if (record.allocation->generation() == former) {
-    IMEX_TRY([[maybe_unused]] const auto moved, record.allocation->move_to_fresh_pages());
-  }
+  auto pages = memory::HostAllocation::hold_pages_after(record.allocation, former);
+  if (!pages) return fail(std::move(pages).error().context(what));
   ExportRequest ask;
   ask.export_id = record.id;
   ask.generation = record.allocation->generation();
@@ -308,9 +309,9 @@ Result<void> SessionCore::re_export(ExportState& state) {
   const auto [data, control] = record.allocation->fds();
   const std::array fds{data, control};
   Turn turn(*this);
-  IMEX_TRY(const Answer answer,
-           request(turn, ask, fds, fmt::format("export {} again", record.id), deadline()));
+  IMEX_TRY(const Answer answer, request(turn, ask, fds, what, deadline()));
   const MutexLock lock(mutex_);
+  record.pages = std::move(*pages);
   record.generation = ask.generation;
   record.phase = ExportRecord::Phase::kLive;
   state.generation = ask.generation;
@@ -376,6 +377,7 @@ void SessionCore::end_import(std::shared_ptr<ImportRecord> record) {
   {
     const MutexLock lock(mutex_);
     imports_.erase(id);
+    ++unmapping_;
     if (record->scope != kNoScope) --scope_uses_[record->scope];
     lost = link_ == LinkState::kLost;
   }
@@ -383,6 +385,10 @@ void SessionCore::end_import(std::shared_ptr<ImportRecord> record) {
   // that they are.
   if (record.use_count() > 1) record->segment->revoke();
   record.reset();
+  {
+    const MutexLock lock(mutex_);
+    if (--unmapping_ == 0 && turn_waiters_ != 0) changed_.notify_all();
+  }
   if (!lost) tell_end(UnimportRequest{id});
 }
 

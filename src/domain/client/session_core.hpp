@@ -49,6 +49,7 @@ struct ExportRecord {
   enum class Phase : std::uint8_t { kLive, kRevoking, kQuiescent };
   Phase phase = Phase::kLive;
   std::uint32_t generation = 0;
+  memory::PageHold pages;  ///< unless kQuiescent: the pages are shared under this export
 };
 
 /// An import. All but `over` is constant; that is guarded by the core's mutex.
@@ -176,6 +177,7 @@ class SessionCore {
   /// kOk: the session is back. Nothing: try again later. Else: it is lost, and why.
   [[nodiscard]] std::optional<Errc> try_resume();
   [[nodiscard]] Result<void> register_again();
+  [[nodiscard]] bool await_unmapped() IMEX_EXCLUDES(mutex_);
   [[nodiscard]] Result<void> register_export(const std::shared_ptr<ExportRecord>& record);
   [[nodiscard]] Result<void> register_import(const std::shared_ptr<ImportRecord>& record);
   [[nodiscard]] Result<Answer> ask_again(const Message& message, std::span<const int> fds);
@@ -218,6 +220,8 @@ class SessionCore {
   /// thread that asked. Bounded by what the daemon sends while requests are on their way.
   std::vector<Event> early_ IMEX_GUARDED_BY(mutex_);
   static constexpr std::size_t kEarlyMax = 4096;
+  std::uint32_t unmapping_ IMEX_GUARDED_BY(mutex_) =
+      0;  ///< imports in no table, perhaps still mapped
   /// Ended while the daemon was away: told to it before anybody else may ask.
   std::vector<Message> owed_ IMEX_GUARDED_BY(mutex_);
   std::uint64_t scopes_taken_ IMEX_GUARDED_BY(mutex_) =

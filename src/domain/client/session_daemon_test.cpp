@@ -7,8 +7,7 @@ namespace {
 using namespace session_kit;  // NOLINT: the words of these tests
 
 TEST(SessionTest, ADaemonThatComesBackFindsMappingsAndHandlesAsTheyWere) {
-  // Quiescence after a restart waits for importers that may still come back: for a lease.
-  TestDaemon daemon({.lease = 1'500ms});
+  TestDaemon daemon;  // lease of 30 s: more than this test waits for anything
   Session exporter = open_session(daemon, 0), importer = open_session(daemon, 1);
   Allocation memory = allocate();
   Export exported = export_from(exporter, memory, {.rank = 4});
@@ -31,6 +30,22 @@ TEST(SessionTest, ADaemonThatComesBackFindsMappingsAndHandlesAsTheyWere) {
   ASSERT_TRUE(await_event(importer, Kind::kImportRevoked));
   ASSERT_TRUE(await_event(importer, Kind::kImportRevoked));
   ASSERT_TRUE(await_event(exporter, Kind::kExportQuiescent));
+}
+
+TEST(SessionTest, WhatWasWithdrawnBeforeARestartCanSoonBeExportedAnew) {
+  TestDaemon daemon;  // lease of 30 s: more than this test waits for anything
+  Session exporter = open_session(daemon, 0), importer = open_session(daemon, 1);
+  Allocation memory = allocate();
+  Export exported = export_from(exporter, memory);
+  Import imported = import_to(importer, exported.handle());
+  daemon.move_gpu(1, 2);
+  ASSERT_TRUE(await_event(exporter, Kind::kExportQuiescent));
+  daemon.kill();
+  daemon.start();
+  ASSERT_TRUE(await_event(exporter, Kind::kDaemonResumed));
+  ASSERT_TRUE(await_event(exporter, Kind::kExportQuiescent));  // the new life has found out too
+  ASSERT_TRUE(exporter.re_export(exported));
+  EXPECT_EQ(exported.generation(), 2U);
 }
 
 TEST(SessionTest, ARequestMadeMeanwhileWaitsAndSucceeds) {
@@ -173,7 +188,7 @@ TEST(SessionTest, AHangingDaemonFailsRequestsAtTheirDeadlineAndLateAnswersAreUnd
 TEST(SessionTest, EndingASessionWhileTheDaemonIsAwayOrHangsDoesNotBlock) {
   TestDaemon daemon;
   for (const bool hangs : {true, false}) {
-    std::optional<Session> session = open_session(daemon, 0, 0, 200ms);
+    std::optional<Session> session = open_session(daemon, 0, 0, 1s);
     Allocation memory = allocate(4096);
     std::vector<Export> exports;
     for (int i = 0; i != 20; ++i) exports.push_back(export_from(*session, memory));
@@ -186,7 +201,7 @@ TEST(SessionTest, EndingASessionWhileTheDaemonIsAwayOrHangsDoesNotBlock) {
     const auto start = Clock::now();
     exports.clear();
     session.reset();
-    EXPECT_LT(Clock::now() - start, 2s);  // twenty timeouts would be 4 s
+    EXPECT_LT(Clock::now() - start, 10s);  // twenty timeouts would be 20 s
   }
 }
 

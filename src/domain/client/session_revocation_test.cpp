@@ -63,6 +63,40 @@ TEST(SessionTest, AnAllocationThatMovedIsExportedAnewUnderItsGeneration) {
   }
 }
 
+TEST(SessionTest, AnAllocationStaysInPlaceWhileAnotherExportOfItIsLive) {
+  TestDaemon daemon;
+  Session first = open_session(daemon, 0), second = open_session(daemon, 0);
+  Session leaves = open_session(daemon, 1), stays = open_session(daemon, 0);
+  Allocation memory = allocate();
+  Export revoked = export_from(first, memory);
+  Import lost = import_to(leaves, revoked.handle());
+  for (Session* owner : {&second, &first}) {  // of another session, and of the same one
+    std::optional<Export> live = export_from(*owner, memory);
+    Import kept = import_to(stays, live->handle());
+    daemon.move_gpu(1, 2);
+    ASSERT_TRUE(await_event(first, Kind::kExportQuiescent));
+    const auto refused = first.re_export(revoked);
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().code, Errc::kFailedPrecondition);
+    EXPECT_THAT(refused.error().hint, HasSubstr("end the other exports"));
+    memory.data()[0] = std::byte{31};  // nobody writes to pages that others do not see
+    EXPECT_EQ(kept.data()[0], std::byte{31});
+    EXPECT_EQ(import_to(stays, live->handle()).data()[0], std::byte{31});
+
+    const std::uint32_t former = revoked.generation();
+    const Handle ended = live->handle();
+    live.reset();
+    ASSERT_TRUE(first.re_export(revoked));
+    EXPECT_EQ(revoked.generation(), former + 1);
+    EXPECT_EQ(code_of(stays.import_memory(ended)), Errc::kNotFound);
+    daemon.move_gpu(1, 1);
+    lost = import_to(leaves, revoked.handle());
+    memory.data()[0] = std::byte{32};
+    EXPECT_EQ(lost.data()[0], std::byte{32});
+    EXPECT_EQ(kept.data()[0], std::byte{31});  // of an export that ended: a private copy by now
+  }
+}
+
 TEST(SessionTest, ARevocationWaitsForTheOperationThatRuns) {
   TestDaemon daemon;
   Session exporter = open_session(daemon, 0), importer = open_session(daemon, 1);

@@ -231,6 +231,8 @@ bool Daemon::prepare_run_directory(const OwnSlot& own) {
 BrokerMemory Daemon::recall_sessions() {
   BrokerMemory memory;
   memory.next_id = journal_->state().next_id;
+  const std::set<NodeId>& importers = journal_->state().importers;
+  memory.importers.assign(importers.begin(), importers.end());
   for (const auto& [id, record] : journal_->state().sessions) {
     BrokerMemory::Session session{id, record.channel, record.uid, record.gpu_uid, 0};
     if (record.pid == 0) {

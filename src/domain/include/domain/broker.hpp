@@ -60,7 +60,8 @@ struct BrokerMemory {
         0;  ///< reopened by the daemon and checked for start time; 0: the process is gone
   };
   std::vector<Session> sessions;
-  std::uint64_t next_id = 1;  ///< of the last JournalNextId; 1 if there was none
+  std::uint64_t next_id = 1;      ///< of the last JournalNextId; 1 if there was none
+  std::vector<NodeId> importers;  ///< nodes whose last JournalImporter said `present`
 };
 
 // ---- events ----
@@ -181,7 +182,7 @@ struct JournalSessionEnded {
 struct JournalNextId {
   std::uint64_t next_id = 0;
 };
-/// Importers of this node's memory, for quorum RECOVERY.
+/// Importers of this node's memory, for quorum RECOVERY and for the next life of the daemon.
 struct JournalImporter {
   NodeId node = kNoNode;
   bool present = false;
@@ -241,7 +242,8 @@ class Broker {
   [[nodiscard]] std::vector<ChannelUsage> usage() const;
   [[nodiscard]] const BrokerStats& stats() const noexcept;
   [[nodiscard]] BrokerSize size() const noexcept;
-  /// Nodes that import from this one now.
+  /// Nodes that import from this one now, or did in the life before and have not yet said what they
+  /// still import.
   [[nodiscard]] std::vector<NodeId> importer_nodes() const;
 
  private:

@@ -84,6 +84,9 @@ struct UnimportRequest {
   friend bool operator==(const UnimportRequest&, const UnimportRequest&) = default;
 };
 /// Not answered. The importer has unmapped the revoked memory.
+/// import_id 0, after a resume: all that this session has mapped is registered again; a revoked
+/// export need not wait for anything else of it. A daemon that does not know this ignores it, one
+/// that does not hear it waits for the lease.
 struct RevokeAck {
   ImportId import_id = 0;
   friend bool operator==(const RevokeAck&, const RevokeAck&) = default;
@@ -193,6 +196,7 @@ struct LinkExportEnded {
   friend bool operator==(const LinkExportEnded&, const LinkExportEnded&) = default;
 };
 /// Importer to exporter, after kRevoked: unmapped (0), killed (1), silent and not killable (2).
+/// import_id 0: as RevokeAck's, for all processes of the importer's node, once per link.
 struct LinkRevokeAck {
   ImportId import_id = 0;
   std::uint32_t outcome = 0;

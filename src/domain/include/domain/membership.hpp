@@ -65,6 +65,8 @@ struct MembershipConfig {
   Uuid domain_id;
   Uuid instance;
   Uuid boot_id;
+  /// What this daemon speaks. Another range than the default is for tests of rolling upgrades.
+  std::uint32_t protocol_min = kProtocolMin, protocol_max = kProtocolMax;
   std::string version;    ///< shown to people: "0.1.0"
   std::string link_path;  ///< Unix socket for daemons of the same boot id
   Quorum quorum = Quorum::kRecovery;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include <imex/allocation.hpp>
 
@@ -16,6 +17,28 @@ namespace imex::memory {
 /// What backs the pages, as far as it was asked for: transparent huge pages come when the kernel
 /// has them to give.
 enum class Backing : std::uint8_t { kSmall, kTransparentHuge, kPoolHuge };
+
+class HostAllocation;
+
+/// Keeps an allocation's present pages in place: held by each export that shares them.
+class PageHold {
+ public:
+  PageHold() = default;
+  PageHold(PageHold&& other) noexcept = default;
+  PageHold& operator=(PageHold&& other) noexcept {
+    release();
+    allocation_ = std::move(other.allocation_);
+    return *this;
+  }
+  ~PageHold() { release(); }
+  void release() noexcept;
+
+ private:
+  friend class HostAllocation;
+  explicit PageHold(std::shared_ptr<HostAllocation> allocation) noexcept
+      : allocation_(std::move(allocation)) {}
+  std::shared_ptr<HostAllocation> allocation_;
+};
 
 /// Owns the data memfd, its mapping, the control memfd and its mapping. The first two live as long
 /// as any importer holds them. publish(), mark_revoked() and move_to_fresh_pages() may be called by
@@ -36,7 +59,8 @@ class HostAllocation {
   [[nodiscard]] std::size_t mapped_bytes() const noexcept { return mapped_bytes_; }
   [[nodiscard]] Backing backing() const noexcept { return backing_; }
 
-  /// Borrowed; valid until move_to_fresh_pages() or the end of this object.
+  /// Borrowed; valid until move_to_fresh_pages() (so while a PageHold lives) or the end of this
+  /// object.
   struct Fds {
     int data = -1;
     int control = -1;
@@ -58,11 +82,21 @@ class HostAllocation {
   /// those at the same address, so that pointers stay good and nothing written from now on reaches
   /// the old pages. A published segment is published again under the next generation. Returns that
   /// generation (0: not published). On error all is as before.
-  /// Errors: kResourceExhausted with the bytes that were free; kFailedPrecondition (generations
-  /// used up).
+  /// Errors: kResourceExhausted with the bytes that were free; kFailedPrecondition (somebody holds
+  /// the present pages; generations used up).
   [[nodiscard]] Result<std::uint32_t> move_to_fresh_pages();
 
+  [[nodiscard]] static PageHold hold_pages(std::shared_ptr<HostAllocation> allocation);
+  /// Holds pages of another generation than `former`: those that are there, or fresh ones. One
+  /// step, so that two exports of an allocation that are made anew at once move it once.
+  /// Errors: as move_to_fresh_pages().
+  [[nodiscard]] static Result<PageHold> hold_pages_after(std::shared_ptr<HostAllocation> allocation,
+                                                         std::uint32_t former);
+
  private:
+  friend class PageHold;
+  [[nodiscard]] Result<std::uint32_t> move_locked();
+
   /// One set of pages: data and control.
   struct Pages {
     os::UniqueFd data_fd;
@@ -83,6 +117,7 @@ class HostAllocation {
   os::Mapping mapping_;
   Pages pages_;
   SegmentFacts published_{};  // generation 0: not published
+  std::uint32_t holds_ = 0;
 };
 
 }  // namespace imex::memory
