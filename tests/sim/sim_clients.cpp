@@ -200,10 +200,18 @@ void World::client_event(int c, const Event& event) {
       return;
     case Event::Kind::kRevokeImport:
       note("revocation acknowledged");
-      if (import != s.imports.end()) import->over = true;
-      client_send(c, RevokeAck{event.id}, 0);
-      s.asked.erase(s.next_request - 1);
-      return;
+      if (import != s.imports.end()) import->revoking = true;
+      // An operation may run: the pages go a little later, and then the daemon hears of it.
+      return at(milliseconds(1 + static_cast<std::int64_t>(random_.below(40))),
+                [this, c, id = s.connection, import_id = event.id] {
+                  ClientSim& later = clients_[static_cast<std::size_t>(c)];
+                  if (!later.alive || later.hung || later.connection != id) return;
+                  for (ClientImport& each : later.imports) {
+                    if (each.id == import_id) each.over = true;
+                  }
+                  client_send(c, RevokeAck{import_id}, 0);
+                  later.asked.erase(later.next_request - 1);
+                });
     case Event::Kind::kImporterLost:
       note("exporter told");
       return;
@@ -253,6 +261,7 @@ void World::client_disconnected(int c) {
 
 void World::register_again(int c) {
   ClientSim& s = clients_[static_cast<std::size_t>(c)];
+  for (ClientImport& each : s.imports) each.over = each.over || each.revoking;
   for (const ClientImport& each : std::vector(s.imports)) {
     if (!each.over)
       client_send(c, ImportRequest{each.handle, each.id, static_cast<std::uint32_t>(c), 0}, 0,

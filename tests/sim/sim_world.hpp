@@ -69,6 +69,7 @@ struct ClientImport {
   Handle handle;
   std::size_t truth = 0;
   bool over = false;
+  bool revoking = false;  ///< told to unmap
 };
 
 struct ClientSim {
