@@ -98,7 +98,12 @@ void World::fault() {
       fabric_changed_ = now_;
       note("partition moved");
       for (int each = 0; each < 4; ++each) step(each, FabricChanged{gpus_of(each)});
-      return;
+      if (!faults_ || !random_.chance(3)) return;
+      const auto owner = static_cast<int>(uid / 100);  // its importers have not all answered yet
+      return at(milliseconds(1 + static_cast<std::int64_t>(random_.below(30))), [this, owner] {
+        if (daemons_[static_cast<std::size_t>(owner)].alive && !winding_down_)
+          crash(owner, "killed during a revocation");
+      });
     }
     case 1:
       if (random_.chance(2)) job_ends(s.domain, kWorkloads[random_.below(kWorkloads.size())]);
