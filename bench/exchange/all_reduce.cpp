@@ -33,7 +33,7 @@ struct Post {
   alignas(128) std::atomic<std::uint64_t> arrived;
   std::int64_t elapsed[kSamplesOfSize];  ///< ticks; read by rank 0 after the next arrival
 };
-struct Board {
+struct TickBoard {
   alignas(128) std::atomic<std::uint64_t> go;
   std::atomic<std::uint64_t> start;
   alignas(128) std::atomic<std::uint64_t> turn;
@@ -44,7 +44,7 @@ struct Board {
 /// One rank's side.
 class Rank {
  public:
-  Rank(Board& board, std::uint32_t rank, const ExchangeOptions& options, unsigned cores)
+  Rank(TickBoard& board, std::uint32_t rank, const ExchangeOptions& options, unsigned cores)
       : board_(board), rank_(rank), options_(options), crowded_(options.ranks > cores) {}
 
   /// What rank 0 says about one size; the others fill nothing in.
@@ -263,7 +263,7 @@ class Rank {
     return best / (static_cast<double>(block) / 64);
   }
 
-  Board& board_;
+  TickBoard& board_;
   const std::uint32_t rank_;
   const ExchangeOptions& options_;
   const bool crowded_;
@@ -303,7 +303,7 @@ ExchangeRow row_of(std::uint64_t bytes, const ExchangeOptions& options, Rank& ra
   return row;
 }
 
-Result<void> play(Board& board, std::uint32_t number, const UniqueId& id,
+Result<void> play(TickBoard& board, std::uint32_t number, const UniqueId& id,
                   const ExchangeOptions& options, unsigned cores,
                   const std::function<void(std::uint64_t)>& progress, ExchangeReport* report) {
   Rank rank(board, number, options, cores);
@@ -340,10 +340,10 @@ Result<void> check_options(const ExchangeOptions& options) {
 Result<ExchangeReport> measure_all_reduce(
     const ExchangeOptions& options, const std::function<void(std::uint64_t bytes)>& progress) {
   IMEX_CHECK_OK(check_options(options));
-  const std::size_t board_bytes = (sizeof(Board) + 4095) / 4096 * 4096;
+  const std::size_t board_bytes = (sizeof(TickBoard) + 4095) / 4096 * 4096;
   IMEX_TRY(const auto memory, os::make_memfd("bench-board", board_bytes));
   IMEX_TRY(const auto mapping, os::Mapping::map(memory.get(), board_bytes, {.populate = true}));
-  Board& board = *reinterpret_cast<Board*>(mapping.data());  // zero is a fresh board
+  TickBoard& board = *reinterpret_cast<TickBoard*>(mapping.data());  // zero is a fresh board
   IMEX_TRY(const Rendezvous rendezvous, Rendezvous::create());
   const unsigned cores = os::usable_cores();  // before any rank is pinned
   std::vector<Worker> workers;
