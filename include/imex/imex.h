@@ -279,7 +279,8 @@ typedef enum imex_event_kind {
   IMEX_EVENT_EXPORT_QUIESCENT = 5, /**< ... and is now: imex_re_export() may follow */
   IMEX_EVENT_DAEMON_LOST = 6,      /**< it did not come back within its lease: handles are dead */
   IMEX_EVENT_DAEMON_RESUMED = 7,   /**< it was away and is back; nothing was lost */
-  IMEX_EVENT_CHANNEL_RELEASED = 8  /**< the workload's grant ended: requests fail with IMEX_REVOKED */
+  IMEX_EVENT_CHANNEL_RELEASED =
+      8 /**< the workload's grant ended: requests fail with IMEX_REVOKED */
 } imex_event_kind;
 
 typedef struct imex_event {
