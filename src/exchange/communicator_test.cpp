@@ -342,6 +342,31 @@ TEST(CommunicatorTest, ShrinkGoesOnWithTheSurvivors) {
   });
 }
 
+TEST(CommunicatorCreateTest, WhoHasACommunicatorCanCountOnAllOthers) {
+  // Rank 0 fails as soon as it can. That must not reach a rank which is still busy with creating.
+  for (int round = 0; round != 200 && !testing::Test::HasFailure(); ++round) {
+    run_ranks(4, {}, [](Communicator& comm) -> Verdict {
+      if (comm.rank() == 0) comm.abort();
+      return {};
+    });
+  }
+}
+
+TEST(CommunicatorTest, ShrinkNamesASurvivorThatIsGoneAsWell) {
+  const auto begin = std::chrono::steady_clock::now();
+  run_ranks(4, {}, [](Communicator& comm) -> Verdict {
+    if (comm.rank() == 1 || comm.rank() == 3) return {};
+    if (comm.barrier()) return "the barrier of a lost rank";
+    const std::array<std::uint32_t, 1> dead{1};
+    const auto rest = comm.shrink(dead);
+    if (rest) return "shrink with a rank that is gone";
+    // The other survivor may have failed, and gone, before rank 3 was looked at.
+    const bool named = rest.error().rank == 3 || rest.error().rank == 2 - comm.rank();
+    return rest.error().code == Errc::kPeerLost && named ? Verdict{} : rest.error().to_string();
+  });
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, CommunicatorOptions{}.timeout);
+}
+
 TEST(CommunicatorCreateTest, MissingAndDoubleRanksAreNamed) {
   CommunicatorOptions options;
   options.timeout = milliseconds(100);

@@ -33,19 +33,6 @@ bool check_wanted(const CommunicatorOptions& options) {
   return text != nullptr && std::string_view(text) == "1";
 }
 
-SteadyTime deadline_after(std::chrono::milliseconds timeout) {
-  return timeout.count() == 0 ? kNoDeadline : std::chrono::steady_clock::now() + timeout;
-}
-
-/// FNV-1a over 64-bit words.
-std::uint64_t mix(std::uint64_t digest, std::uint64_t word) {
-  for (unsigned shift = 0; shift != 64; shift += 8) {
-    digest = (digest ^ (word >> shift & 0xffU)) * 0x100'0000'01b3ULL;
-  }
-  return digest;
-}
-constexpr std::uint64_t kDigestStart = 0xcbf2'9ce4'8422'2325ULL;
-
 /// What each rank tells the others once.
 struct RankFacts {
   Costs costs;
@@ -104,15 +91,9 @@ WindowHeader& Core::header_of(std::uint32_t rank) const noexcept {
 }
 
 std::uint64_t Core::options_digest() const noexcept {
-  std::uint64_t digest = kDigestStart;
-  for (const std::uint64_t word :
-       {std::uint64_t{options_.lanes}, std::uint64_t{options_.slot_bytes},
-        static_cast<std::uint64_t>(options_.determinism),
-        static_cast<std::uint64_t>(options_.algorithm), std::uint64_t{check_ ? 1U : 0U},
-        std::uint64_t{layout_.window_bytes()}}) {
-    digest = mix(digest, word);
-  }
-  return digest;
+  return digest_of(
+      {options_.lanes, options_.slot_bytes, static_cast<std::uint64_t>(options_.determinism),
+       static_cast<std::uint64_t>(options_.algorithm), check_ ? 1U : 0U, layout_.window_bytes()});
 }
 
 Result<std::unique_ptr<Core>> Core::meet(const UniqueId& id, std::uint32_t rank,
@@ -261,12 +242,20 @@ void Core::lose(std::uint32_t rank) noexcept {
   abort_rank(header(), memory::encode_abort({.code = Errc::kPeerLost, .rank = rank}));
 }
 
+bool Core::is_lost(std::uint32_t rank) const noexcept {
+  // Acquire: pairs with lose(); a rank is lost once its loss has ended a wait.
+  return (lost_[rank / 64].load(std::memory_order_acquire) >> rank % 64 & 1U) != 0;
+}
+
+bool Core::is_gone(std::uint32_t rank) const noexcept {
+  // Acquire: pairs with the release of ~Core.
+  return is_lost(rank) || header_of(rank).departed.load(std::memory_order_acquire) != 0;
+}
+
 std::vector<std::uint32_t> Core::lost_ranks() const {
   std::vector<std::uint32_t> ranks;
   for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
-    // Acquire: pairs with lose(); a rank is in the list once its loss has ended a wait.
-    if ((lost_[rank / 64].load(std::memory_order_acquire) >> rank % 64 & 1U) != 0)
-      ranks.push_back(rank);
+    if (is_lost(rank)) ranks.push_back(rank);
   }
   return ranks;
 }
@@ -325,6 +314,10 @@ Result<void> Core::agree_on_costs() {
   // Rank 0's figures, so that all choose alike.
   IMEX_CHECK_OK(broadcast({reinterpret_cast<std::byte*>(&costs), sizeof costs}, 0, 0));
   tuning_ = TuningTable(who_.ranks, costs);
+  // Whoever goes on from here may fail at once, which aborts all: no rank shall be caught by that
+  // while it still has no communicator.
+  IMEX_TRY(const auto ready, swap_notices(digest_of({who_.generation}), {}, Ends::kLossOnly));
+  static_cast<void>(ready);
   return {};
 }
 
@@ -351,110 +344,6 @@ Result<Costs> Core::measure_costs(Costs costs) {
   IMEX_TRY(const double small, median_ns(8));
   IMEX_TRY(const double large, median_ns(kPacketBytesMax));
   return costs_from(small, large, who_.ranks, costs);
-}
-
-Result<std::vector<MemoryName>> Core::swap_notices(std::span<const std::uint32_t> members,
-                                                   std::uint64_t digest, const MemoryName& name) {
-  const std::uint64_t sequence = ++notices_;
-  Notice& own = header().notices[sequence % 2];
-  own.digest = digest;
-  own.name = name;
-  // Release: pairs with the acquire below.
-  own.sequence.store(sequence, std::memory_order_release);
-
-  std::vector<MemoryName> names;
-  HostAtomics atomics;
-  memory::WaitLimits<HostAtomics> limits{.deadline = deadline_after(options_.timeout),
-                                         .policy = WaitPolicy::for_ranks(who_.ranks)};
-  limits.policy.sleep = false;  // nobody wakes for a notice
-  for (const std::uint32_t rank : members) {
-    const Notice& notice = header_of(rank).notices[sequence % 2];
-    std::uint64_t abort = 0;
-    const auto end = memory::wait_spinning(atomics, limits, abort, [&] {
-      return notice.sequence.load(std::memory_order_acquire) == sequence;
-    });
-    if (end != memory::SpinEnd::kDone) {
-      Error error{Errc::kDeadlineExceeded, fmt::format("rank {} did not take part in time", rank)};
-      error.rank = rank;
-      return fail(std::move(error));
-    }
-    if (notice.digest != digest) {
-      return fail(Errc::kInvalidArgument,
-                  fmt::format("ranks {} and {} ask for different things", who_.rank, rank),
-                  "pass the same arguments in all ranks");
-    }
-    names.push_back(notice.name);
-  }
-  return names;
-}
-
-Result<std::unique_ptr<Core>> Core::shrink(std::span<const std::uint32_t> dead) {
-  std::vector<std::uint32_t> survivors;
-  std::uint64_t digest = mix(kDigestStart, who_.generation + 1);
-  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
-    if (std::find(dead.begin(), dead.end(), rank) != dead.end()) continue;
-    survivors.push_back(rank);
-    digest = mix(digest, rank);
-  }
-  const auto self = std::find(survivors.begin(), survivors.end(), who_.rank);
-  if (self == survivors.end()) {
-    return fail(Errc::kInvalidArgument,
-                fmt::format("shrink without rank {}, which is this one", who_.rank));
-  }
-  const Identity who{.rank = static_cast<std::uint32_t>(self - survivors.begin()),
-                     .ranks = static_cast<std::uint32_t>(survivors.size()),
-                     .generation = who_.generation + 1};
-  auto core = assemble(
-      who, options_, [&](const MemoryName& name) { return swap_notices(survivors, digest, name); });
-  if (!core) return fail(std::move(core).error().context("shrink"));
-  IMEX_CHECK_OK((*core)->barrier(0));
-  IMEX_CHECK_OK((*core)->agree_on_costs());
-  return core;
-}
-
-Result<std::span<std::byte>> Core::allocate(std::size_t bytes) {
-  if (bytes == 0) return fail(Errc::kInvalidArgument, "allocate 0 bytes");
-  if (const auto error = async_error()) return fail(*error);
-  Buffer buffer{.own = nullptr, .peers{}, .bases{}, .bytes = bytes};
-  IMEX_TRY(buffer.own, memory::HostAllocation::create(bytes, {}));
-  IMEX_TRY(const MemoryName name, publish_memory(buffer.own));
-  std::vector<std::uint32_t> everybody(who_.ranks);
-  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) everybody[rank] = rank;
-  IMEX_TRY(const auto names, swap_notices(everybody, mix(kDigestStart, bytes), name));
-  buffer.peers.resize(who_.ranks);
-  buffer.bases.resize(who_.ranks, buffer.own->data());
-  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
-    if (rank == who_.rank) continue;
-    IMEX_TRY(buffer.peers[rank], open_memory(names[rank], bytes));
-    buffer.bases[rank] = buffer.peers[rank].data;
-  }
-  buffers_.push_back(std::move(buffer));
-  IMEX_CHECK_OK(barrier(0));
-  return std::span<std::byte>(buffers_.back().own->data(), bytes);
-}
-
-Core::Place Core::find(const void* data, std::size_t bytes) const noexcept {
-  const auto address = reinterpret_cast<std::uintptr_t>(data);
-  for (std::uint32_t id = 0; id != buffers_.size(); ++id) {
-    const Buffer& buffer = buffers_[id];
-    const auto base = reinterpret_cast<std::uintptr_t>(buffer.bases[who_.rank]);
-    const std::size_t offset = address - base;
-    if (address >= base && offset <= buffer.bytes && bytes <= buffer.bytes - offset) {
-      return {.buffer = &buffer, .id = id, .offset = offset};
-    }
-  }
-  return {};
-}
-
-Result<std::span<std::byte>> Core::peer_memory(std::span<const std::byte> buffer,
-                                               std::uint32_t peer) const {
-  const Place place = find(buffer.data(), buffer.size());
-  if (place.buffer == nullptr || peer >= who_.ranks) {
-    return fail(Errc::kInvalidArgument,
-                fmt::format("{} bytes of rank {}: not within memory from allocate() of {} ranks",
-                            buffer.size(), peer, who_.ranks));
-  }
-  return std::span<std::byte>(place.buffer->bases[peer] + place.offset, buffer.size());
 }
 
 CommunicatorCounters Core::counters() const noexcept {

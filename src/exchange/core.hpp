@@ -3,9 +3,11 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -21,6 +23,24 @@
 #include "tuner.hpp"
 
 namespace imex::exchange {
+
+[[nodiscard]] inline SteadyTime deadline_after(std::chrono::milliseconds timeout) {
+  return timeout.count() == 0 ? kNoDeadline : std::chrono::steady_clock::now() + timeout;
+}
+
+/// FNV-1a over the words' bytes.
+[[nodiscard]] inline std::uint64_t digest_of(std::span<const std::uint64_t> words) noexcept {
+  std::uint64_t digest = 0xcbf2'9ce4'8422'2325ULL;
+  for (const std::uint64_t word : words) {
+    for (unsigned shift = 0; shift != 64; shift += 8) {
+      digest = (digest ^ (word >> shift & 0xffU)) * 0x100'0000'01b3ULL;
+    }
+  }
+  return digest;
+}
+[[nodiscard]] inline std::uint64_t digest_of(std::initializer_list<std::uint64_t> words) noexcept {
+  return digest_of(std::span(words.begin(), words.size()));
+}
 
 /// Who this end is.
 struct Identity {
@@ -145,10 +165,22 @@ class Core {
                                     bool done);
   [[nodiscard]] Result<void> compare_calls(Lane& lane, const CallFacts& call);
   [[nodiscard]] Place find(const void* data, std::size_t bytes) const noexcept;
+  Result<std::span<std::byte>> allocate_everywhere(std::size_t bytes);
   bool run_all_reduce(Lane& lane, Algorithm algorithm, const ReduceCall& call, const Place& in,
                       const Place& out);
-  Result<std::vector<MemoryName>> swap_notices(std::span<const std::uint32_t> members,
-                                               std::uint64_t digest, const MemoryName& name);
+  /// What ends a wait for a notice, beside the deadline.
+  enum class Ends : std::uint8_t { kLossOnly, kLossOrAbort };
+  Result<void> await_notice(std::uint32_t rank, Ends ends, const std::function<bool()>& came);
+  /// A collective of all ranks: equally often in each.
+  Result<std::vector<MemoryName>> swap_notices(std::uint64_t digest, const MemoryName& name,
+                                               Ends ends);
+  /// Among `members`, who ask for the same thing.
+  Result<std::vector<MemoryName>> swap_rebuild_notices(std::span<const std::uint32_t> members,
+                                                       Notice& own, std::uint64_t digest,
+                                                       const MemoryName& name);
+  [[nodiscard]] bool is_lost(std::uint32_t rank) const noexcept;
+  /// Lost, or has ended its communicator in order.
+  [[nodiscard]] bool is_gone(std::uint32_t rank) const noexcept;
 
   const Identity who_;
   const CommunicatorOptions options_;
@@ -160,6 +192,7 @@ class Core {
   std::vector<Buffer> buffers_;  // changed by allocate() only, which no operation may run beside
   TuningTable tuning_;
   std::uint64_t notices_ = 0;
+  std::uint32_t rebuilds_ = 0;
 
   std::shared_ptr<PeerWatch> watch_;
   std::vector<std::uint64_t> watched_;

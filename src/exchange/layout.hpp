@@ -21,7 +21,7 @@ struct MemoryName {
   std::array<std::byte, 96> bytes{};
 };
 
-/// A rank's answer to "how do I map your memory", for buffers and for the next generation. Written
+/// A rank's answer to "how do I map your memory", for buffers and for other communicators. Written
 /// by the window's owner; `sequence` last.
 struct alignas(128) Notice {
   std::atomic<std::uint64_t> sequence;  ///< of the collective that this belongs to; grows
@@ -29,6 +29,8 @@ struct alignas(128) Notice {
   MemoryName name;
 };
 static_assert(sizeof(Notice) == 128);
+
+inline constexpr std::uint32_t kRebuildsMax = 8;
 
 /// First page of a window. One writer, its owner, but for `abort` and `asleep`.
 struct WindowHeader {
@@ -51,10 +53,12 @@ struct WindowHeader {
   /// Set once, when the owner has ended its communicator in order.
   alignas(128) std::atomic<std::uint32_t> departed;
   Notice notices[2];  ///< by turns
+  /// One for each attempt to make another communicator out of this one; `sequence` 1: valid.
+  Notice rebuilds[kRebuildsMax];
 };
 static_assert(sizeof(WindowHeader) <= 4096 && offsetof(WindowHeader, abort) == 128 &&
               offsetof(WindowHeader, asleep) == 256 && offsetof(WindowHeader, departed) == 384 &&
-              offsetof(WindowHeader, notices) == 512);
+              offsetof(WindowHeader, notices) == 512 && offsetof(WindowHeader, rebuilds) == 768);
 
 inline constexpr std::uint32_t kRingSlotsMax = 8;
 

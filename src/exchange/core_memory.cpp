@@ -1,0 +1,63 @@
+// Memory of the same size in every rank.
+
+#include <fmt/format.h>
+
+#include "base/result.hpp"
+#include "core.hpp"
+#include "memory/abort_page.hpp"
+
+namespace imex::exchange {
+
+Result<std::span<std::byte>> Core::allocate(std::size_t bytes) {
+  if (bytes == 0) return fail(Errc::kInvalidArgument, "allocate 0 bytes");
+  if (const auto error = async_error()) return fail(*error);
+  auto buffer = allocate_everywhere(bytes);
+  // Arguments that differ are seen by all ranks; of anything else the others would not know.
+  if (!buffer && buffer.error().code != Errc::kInvalidArgument) {
+    abort_all(memory::encode_abort({.code = buffer.error().code, .rank = buffer.error().rank}));
+  }
+  return buffer;
+}
+
+Result<std::span<std::byte>> Core::allocate_everywhere(std::size_t bytes) {
+  Buffer buffer{.own = nullptr, .peers{}, .bases{}, .bytes = bytes};
+  IMEX_TRY(buffer.own, memory::HostAllocation::create(bytes, {}));
+  IMEX_TRY(const MemoryName name, publish_memory(buffer.own));
+  IMEX_TRY(const auto names, swap_notices(digest_of({bytes}), name, Ends::kLossOrAbort));
+  buffer.peers.resize(who_.ranks);
+  buffer.bases.resize(who_.ranks, buffer.own->data());
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    if (rank == who_.rank) continue;
+    IMEX_TRY(buffer.peers[rank], open_memory(names[rank], bytes));
+    buffer.bases[rank] = buffer.peers[rank].data;
+  }
+  buffers_.push_back(std::move(buffer));
+  IMEX_CHECK_OK(barrier(0));
+  return std::span<std::byte>(buffers_.back().own->data(), bytes);
+}
+
+Core::Place Core::find(const void* data, std::size_t bytes) const noexcept {
+  const auto address = reinterpret_cast<std::uintptr_t>(data);
+  for (std::uint32_t id = 0; id != buffers_.size(); ++id) {
+    const Buffer& buffer = buffers_[id];
+    const auto base = reinterpret_cast<std::uintptr_t>(buffer.bases[who_.rank]);
+    const std::size_t offset = address - base;
+    if (address >= base && offset <= buffer.bytes && bytes <= buffer.bytes - offset) {
+      return {.buffer = &buffer, .id = id, .offset = offset};
+    }
+  }
+  return {};
+}
+
+Result<std::span<std::byte>> Core::peer_memory(std::span<const std::byte> buffer,
+                                               std::uint32_t peer) const {
+  const Place place = find(buffer.data(), buffer.size());
+  if (place.buffer == nullptr || peer >= who_.ranks) {
+    return fail(Errc::kInvalidArgument,
+                fmt::format("{} bytes of rank {}: not within memory from allocate() of {} ranks",
+                            buffer.size(), peer, who_.ranks));
+  }
+  return std::span<std::byte>(place.buffer->bases[peer] + place.offset, buffer.size());
+}
+
+}  // namespace imex::exchange

@@ -1,0 +1,119 @@
+// What ranks tell each other beside the lanes, and the communicators that come out of it.
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/result.hpp"
+#include "core.hpp"
+#include "memory/abort_page.hpp"
+
+namespace imex::exchange {
+
+/// Polls `came` until it is true.
+Result<void> Core::await_notice(std::uint32_t rank, Ends ends, const std::function<bool()>& came) {
+  HostAtomics atomics;
+  memory::WaitLimits<HostAtomics> limits{.deadline = deadline_after(options_.timeout),
+                                         .policy = WaitPolicy::for_ranks(who_.ranks)};
+  limits.policy.sleep = false;  // nobody wakes for a notice
+  if (ends == Ends::kLossOrAbort) limits.abort = &header().abort.word;
+  bool gone = false;
+  std::uint64_t abort = 0;
+  const auto end = memory::wait_spinning(atomics, limits, abort, [&] {
+    gone = is_gone(rank);  // first: what it said before it went counts
+    return came() || gone;
+  });
+  if (end == memory::SpinEnd::kDone && (!gone || came())) return {};
+  if (end == memory::SpinEnd::kAborted) return fail(memory::abort_error(abort));
+  Error error{Errc::kPeerLost, fmt::format("rank {} is gone", rank)};
+  if (end == memory::SpinEnd::kDeadline) {
+    error = {Errc::kDeadlineExceeded, fmt::format("rank {} did not take part in time", rank)};
+  }
+  error.rank = rank;
+  return fail(std::move(error));
+}
+
+Result<std::vector<MemoryName>> Core::swap_notices(std::uint64_t digest, const MemoryName& name,
+                                                   Ends ends) {
+  const std::uint64_t sequence = ++notices_;
+  Notice& own = header().notices[sequence % 2];
+  own.digest = digest;
+  own.name = name;
+  // Release: pairs with the acquire below.
+  own.sequence.store(sequence, std::memory_order_release);
+
+  std::vector<MemoryName> names;
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    const Notice& notice = header_of(rank).notices[sequence % 2];
+    IMEX_CHECK_OK(await_notice(
+        rank, ends, [&] { return notice.sequence.load(std::memory_order_acquire) == sequence; }));
+    if (notice.digest != digest) {
+      return fail(Errc::kInvalidArgument,
+                  fmt::format("ranks {} and {} ask for different things", who_.rank, rank),
+                  "pass the same arguments in all ranks");
+    }
+    names.push_back(notice.name);
+  }
+  return names;
+}
+
+Result<std::vector<MemoryName>> Core::swap_rebuild_notices(std::span<const std::uint32_t> members,
+                                                           Notice& own, std::uint64_t digest,
+                                                           const MemoryName& name) {
+  own.digest = digest;
+  own.name = name;
+  own.sequence.store(1, std::memory_order_release);  // pairs with the acquire below
+
+  std::vector<MemoryName> names;
+  for (const std::uint32_t rank : members) {
+    const Notice* found = nullptr;
+    IMEX_CHECK_OK(await_notice(rank, Ends::kLossOnly, [&] {
+      // Members may have tried in vain before, and not equally often: what is asked for decides.
+      for (const Notice& notice : header_of(rank).rebuilds) {
+        if (notice.sequence.load(std::memory_order_acquire) == 1 && notice.digest == digest) {
+          found = &notice;
+        }
+      }
+      return found != nullptr;
+    }));
+    names.push_back(found->name);
+  }
+  return names;
+}
+
+Result<std::unique_ptr<Core>> Core::shrink(std::span<const std::uint32_t> dead) {
+  std::vector<std::uint32_t> survivors;
+  std::vector<std::uint64_t> asked{who_.generation + 1};
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    if (std::find(dead.begin(), dead.end(), rank) != dead.end()) continue;
+    survivors.push_back(rank);
+    asked.push_back(rank);
+  }
+  const auto self = std::find(survivors.begin(), survivors.end(), who_.rank);
+  if (self == survivors.end()) {
+    return fail(Errc::kInvalidArgument,
+                fmt::format("shrink without rank {}, which is this one", who_.rank));
+  }
+  if (rebuilds_ == kRebuildsMax) {
+    return fail(Errc::kResourceExhausted,
+                fmt::format("shrink: tried {} times on this communicator", rebuilds_),
+                "create a new one");
+  }
+  const Identity who{.rank = static_cast<std::uint32_t>(self - survivors.begin()),
+                     .ranks = static_cast<std::uint32_t>(survivors.size()),
+                     .generation = who_.generation + 1};
+  Notice& notice = header().rebuilds[rebuilds_++];
+  auto core = assemble(who, options_, [&](const MemoryName& name) {
+    return swap_rebuild_notices(survivors, notice, digest_of(asked), name);
+  });
+  if (!core) {
+    notice.sequence.store(0, std::memory_order_relaxed);  // its memory is no more
+    return fail(std::move(core).error().context("shrink"));
+  }
+  IMEX_CHECK_OK((*core)->barrier(0));
+  IMEX_CHECK_OK((*core)->agree_on_costs());
+  return core;
+}
+
+}  // namespace imex::exchange
