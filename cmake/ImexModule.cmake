@@ -5,13 +5,14 @@
 #     SOURCES segment.cpp
 #     DEPS    base os                           # rooms; each must lie in a lower layer
 #     LIBS    PkgConfig::sodium                 # third-party, private to the room
-#     TESTS   segment_test.cpp)                 # one executable memory_test, label "unit"
+#     TESTS   segment_test.cpp                  # one executable memory_test, label "unit"
+#     OPTIMISED_TESTS)                          # if these compute much themselves; see imex_test
 #
 # Makes targets imex_memory (static, position independent) and imex_memory_test. Include folders
 # belong to targets, so the header of a room that is not in DEPS is not found.
 
 function(imex_module name)
-  cmake_parse_arguments(M "" "LAYER" "HEADERS;SOURCES;DEPS;LIBS;PUBLIC_LIBS;TESTS;TEST_LIBS;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(M "OPTIMISED_TESTS" "LAYER" "HEADERS;SOURCES;DEPS;LIBS;PUBLIC_LIBS;TESTS;TEST_LIBS;TEST_DEPS" ${ARGN})
   if(M_UNPARSED_ARGUMENTS OR NOT DEFINED M_LAYER)
     message(FATAL_ERROR "imex_module(${name}): needs LAYER; unknown arguments: '${M_UNPARSED_ARGUMENTS}'")
   endif()
@@ -42,7 +43,11 @@ function(imex_module name)
   endforeach()
   target_link_libraries(${target} ${scope} ${M_PUBLIC_LIBS})
   if(M_TESTS AND IMEX_TESTS)
-    imex_test(${name}_test LABEL unit SOURCES ${M_TESTS} DEPS ${name} ${M_TEST_DEPS} LIBS ${M_TEST_LIBS})
+    set(optimised)
+    if(M_OPTIMISED_TESTS)
+      set(optimised OPTIMISED)
+    endif()
+    imex_test(${name}_test LABEL unit ${optimised} SOURCES ${M_TESTS} DEPS ${name} ${M_TEST_DEPS} LIBS ${M_TEST_LIBS})
     target_include_directories(${name}_test PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   endif()
 endfunction()
@@ -59,11 +64,12 @@ function(imex_check_layer name layer dep)
 endfunction()
 
 # imex_test(name LABEL unit|sim|integration|e2e SOURCES ... DEPS rooms... LIBS third-party...
-#           [TIMEOUT seconds] [NO_MAIN])
-# A GoogleTest executable in test/. LABEL decides which aggregate target builds it (unit_tests, ...)
+#           [TIMEOUT seconds] [NO_MAIN] [OPTIMISED])
+# A GoogleTest executable in test/, compiled without optimisation, which costs matchers more time than it
+# saves, unless OPTIMISED says that the tests themselves compute. LABEL decides which aggregate target builds it (unit_tests, ...)
 # and which runs include it: unit and sim also run under the sanitizers.
 function(imex_test name)
-  cmake_parse_arguments(T "NO_MAIN" "LABEL;TIMEOUT" "SOURCES;DEPS;LIBS" ${ARGN})
+  cmake_parse_arguments(T "NO_MAIN;OPTIMISED" "LABEL;TIMEOUT" "SOURCES;DEPS;LIBS" ${ARGN})
   if(NOT DEFINED T_TIMEOUT)
     set(T_TIMEOUT 120)
   endif()
@@ -77,8 +83,7 @@ function(imex_test name)
     target_link_libraries(${name} PRIVATE GTest::gtest_main)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
-  if(IMEX_SANITIZE)
-    # Optimising instrumented matchers costs three times what it saves; the rooms are optimised.
+  if(IMEX_SANITIZE OR NOT T_OPTIMISED)
     target_compile_options(${name} PRIVATE -O0)
   endif()
   imex_lint(${name})
