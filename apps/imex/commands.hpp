@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
@@ -55,15 +56,18 @@ struct BenchMemoryOptions {
 
 struct BenchExchangeOptions {
   std::uint32_t ranks = 2;
-  std::vector<std::string> sizes{"8",     "64",    "512",    "1KiB", "4KiB",
-                                 "16KiB", "64KiB", "256KiB", "1MiB", "16MiB"};
+  std::vector<std::string> sizes;  ///< empty: a series that the operation takes
   std::string dtype = "f32", op = "sum", buffers = "private", algorithm = "auto";
-  bool in_place = true;
-  bool explain = false;          ///< print the costs and the choice by size
+  std::string backend = "host", pages = "auto";
+  std::optional<bool> in_place;  ///< unset: in place where there is a choice
+  bool explain = false;          ///< also what the figures and the choice rest on
+  bool check = false;            ///< compare the result of every timed call
   std::uint32_t iterations = 0;  ///< 0: by `seconds`
   double seconds = 0.3;          ///< per size
 };
-[[nodiscard]] Result<void> bench_all_reduce(const Global& global,
-                                            const BenchExchangeOptions& options);
+/// `operation` is one of bench/operation.hpp. Errors: kInvalidArgument (options), kUnsupported
+/// (backend), kDataLoss (wrong results).
+[[nodiscard]] Result<void> bench_exchange(const Global& global, std::string_view operation,
+                                          const BenchExchangeOptions& options);
 
 }  // namespace imex::cli

@@ -34,7 +34,10 @@ class CommandTree {
   void add_channel();
   void add_config();
   void add_bench();
-  void add_bench_all_reduce(CLI::App* bench);
+  void add_bench_memory(CLI::App* bench);
+  void add_bench_exchange(CLI::App* bench);
+  void add_exchange_values(CLI::App* command);
+  void add_exchange_measuring(CLI::App* command);
   void add_completion();
 
   CLI::App app_;

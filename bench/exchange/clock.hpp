@@ -4,6 +4,9 @@
 #include <chrono>
 #include <cstdint>
 
+#if !defined(__x86_64__)
+#include <atomic>
+#endif
 #if defined(__x86_64__)
 #include <x86intrin.h>
 #endif
@@ -29,6 +32,24 @@ class TickClock {
 #else
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 #endif
+  }
+  /// Not before the loads above have their values.
+  [[nodiscard]] static std::uint64_t now_after_loads() noexcept {
+#if defined(__x86_64__)
+    _mm_lfence();
+#else
+    std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+    return now();
+  }
+  /// Not before the stores above are in the cache.
+  [[nodiscard]] static std::uint64_t now_after_stores() noexcept {
+#if defined(__x86_64__)
+    _mm_mfence();
+#else
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+    return now();
   }
   [[nodiscard]] std::uint64_t ticks(double ns) const noexcept {
     return static_cast<std::uint64_t>(ns * per_ns_);

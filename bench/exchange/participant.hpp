@@ -1,0 +1,90 @@
+/// One rank of a measurement: its vectors, the calls, their times and results.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "bench/exchange.hpp"
+#include "exchange/input_pattern.hpp"
+#include "exchange/page_kind.hpp"
+#include "exchange/ruler.hpp"
+
+namespace imex::bench {
+
+/// What rank 0 knows of one size.
+struct SizeOutcome {
+  Samples samples;  ///< ns, of the slowest rank
+  double round_trip_ns[2]{};
+  LineCosts costs;
+  std::string_view algorithm;
+  Tally tally;  ///< of all ranks
+  std::uint32_t wrong_rank = 0;
+};
+
+class Participant {
+ public:
+  /// Collective: joins the communicator, makes the vectors.
+  static Result<std::unique_ptr<Participant>> join(const TickBoard& board,
+                                                   const ExchangeOptions& options,
+                                                   const UniqueId& id, std::uint32_t rank,
+                                                   std::size_t cores);
+
+  /// Collective. Only rank 0 fills the outcome in.
+  Result<SizeOutcome> measure(std::uint64_t bytes);
+
+  [[nodiscard]] Communicator& comm() noexcept { return *comm_; }
+  [[nodiscard]] Ruler& ruler() noexcept { return ruler_; }
+  /// Of all ranks' vectors.
+  Result<PageKind> page_kind();
+
+ private:
+  Participant(const TickBoard& board, const ExchangeOptions& options, std::uint32_t rank,
+              std::size_t cores);
+  Result<void> make_vectors();
+
+  /// Where results must be, and what.
+  struct Piece {
+    std::byte* at;
+    std::size_t bytes;
+    std::uint32_t from;  ///< rank whose bytes they are; of no meaning for reductions
+    std::size_t first;   ///< byte of the whole vector
+  };
+  [[nodiscard]] std::vector<Piece> result_pieces() const;
+
+  void resize(std::uint64_t bytes);
+  /// The operation itself: all that is timed.
+  Result<void> call();
+  Result<void> send_and_receive();
+  /// Writes the input of the next call, and bytes that are no result where results go.
+  void rewrite(bool spoil_result);
+  Result<std::int64_t> timed_call(bool check);
+  Result<void> compare();
+
+  /// `count` calls, the times on the board.
+  Result<void> run_block(std::uint32_t count, bool check);
+  Result<std::uint32_t> warm_up();
+  /// Empty in all ranks but 0.
+  Result<Samples> sample(std::uint32_t count);
+  [[nodiscard]] Samples slowest(std::uint32_t count) const;
+  Result<void> collect(SizeOutcome& outcome);
+  [[nodiscard]] std::string_view algorithm_since(const CommunicatorCounters& before) const;
+
+  const ExchangeOptions& options_;
+  const OperationFacts& facts_;
+  Ruler ruler_;
+  const std::uint32_t rank_;
+  const ReducedPattern reduced_;
+  const MovedPattern moved_;
+  std::unique_ptr<Communicator> comm_;
+  PrivateMemory memory_, memory_out_;
+  std::byte* in_ = nullptr;
+  std::byte* out_ = nullptr;
+  std::uint64_t bytes_ = 0;
+  std::size_t count_ = 0, share_bytes_ = 0, share_count_ = 0;
+  std::uint64_t calls_ = 0;
+  Tally tally_;  // of this size
+};
+
+}  // namespace imex::bench
