@@ -1,0 +1,1 @@
+/* The header of NCCL includes this, and takes nothing from it. */

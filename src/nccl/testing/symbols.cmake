@@ -1,0 +1,18 @@
+# What libnccl.so.2 shows and needs.
+#   cmake -D LIBRARY=libnccl.so.2 -P symbols.cmake
+execute_process(COMMAND nm -D --defined-only ${LIBRARY} OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "[^\n]+" lines "${output}")
+foreach(line IN LISTS lines)
+  if(NOT line MATCHES "^[0-9a-f]+ T p?nccl[A-Z]")
+    message(FATAL_ERROR "${LIBRARY} shows a symbol that is not NCCL's: ${line}")
+  endif()
+endforeach()
+execute_process(COMMAND readelf -d ${LIBRARY} OUTPUT_VARIABLE output COMMAND_ERROR_IS_FATAL ANY)
+if(NOT output MATCHES "soname: .libnccl.so.2.")
+  message(FATAL_ERROR "${LIBRARY} has not the name libnccl.so.2:\n${output}")
+endif()
+if(output MATCHES "NEEDED[^\n]*(cuda|grpc|boost|imex)")
+  message(FATAL_ERROR "${LIBRARY} needs what a host without GPU does not have:\n${output}")
+endif()
+list(LENGTH lines count)
+message("${count} symbols, all of NCCL")
