@@ -5,11 +5,6 @@ from statistics import median
 
 KIB, MIB = 1 << 10, 1 << 20
 
-# Round trips of one cache line. Below the first, both cores are threads of one; from the second on, the line crosses
-# from one L3 to another.
-ONE_CORE_NS, FAR_NS = 70, 180
-MOVED_RATIO = 1.6
-
 # Bytes up to which a mark holds, from the previous one's end on; times faster than the best peer, and the stretch.
 PRIVATE = {8: (2, 2.4), 512: (1.8, 2.2), KIB: (1.4, 1.8), 4 * KIB: (1.4, 1.6), 16 * KIB: (1.1, 1.3),
            64 * KIB: (1.15, 1.3), 64 * MIB: (1, 1.15)}
@@ -22,19 +17,15 @@ CROWDED_SIZES = (8, KIB, 16 * KIB, 256 * KIB)
 CROWDED_P99, CROWDED_P99_US = ("all-reduce", 8, 8 * KIB), 2000
 
 
-def placement(before_ns, after_ns):
-    """'near' or 'far'; None for a row that must be dropped: it moved, or ran on one core's two threads."""
-    low, high = sorted((before_ns, after_ns))
-    if low < ONE_CORE_NS or high > MOVED_RATIO * low or (low < FAR_NS) != (high < FAR_NS):
-        return None
-    return "near" if high < FAR_NS else "far"
-
-
 def placement_of(row):
-    """The same for a row of output, whose program may itself have seen the cores move."""
-    if row.get("core_distance") in ("moved", "hyperthreads"):
-        return None
-    return placement(*row["round_trip_ns"])
+    """'near' or 'far', as placement.h tells them apart; None for a row that must be dropped: the cores moved, or were
+    threads of one, or one only."""
+    return row["core_distance"] if row["core_distance"] in ("near", "far") else None
+
+
+def buffers_of(operation):
+    """Kinds of buffers that ours is measured with."""
+    return ("private",) if operation == "barrier" else ("private", "registered")
 
 
 @dataclass

@@ -13,26 +13,21 @@ from pathlib import Path  # noqa: E402
 KIB, MIB = 1 << 10, 1 << 20
 
 
-def row(program, size, median_us, p99_us=9.0, trips=(100, 100), **more):
-    return {"program": program, "bytes": size, "median_us": median_us, "p99_us": p99_us, "n": 10,
-            "round_trip_ns": list(trips), "placement": judge.placement(*trips)} | more
+def row(program, size, median_us, p99_us=9.0, distance="near", **more):
+    made = {"program": program, "bytes": size, "median_us": median_us, "p99_us": p99_us, "n": 10,
+            "round_trip_ns": [100, 100], "core_distance": distance} | more
+    return made | {"placement": judge.placement_of(made)}
 
 
 class Placement(unittest.TestCase):
     def test_near_far_and_dropped(self):
-        self.assertEqual(judge.placement(85, 92), "near")
-        self.assertEqual(judge.placement(330, 390), "far")
-        self.assertIsNone(judge.placement(38, 39), "threads of one core")
-        self.assertIsNone(judge.placement(90, 350), "moved apart")
-        self.assertIsNone(judge.placement(350, 90), "moved together")
-        self.assertIsNone(judge.placement(200, 390), "moved while far")
-
-    def test_a_program_may_have_seen_the_cores_move(self):
-        self.assertEqual(judge.placement_of({"round_trip_ns": [300, 300], "core_distance": "near"}), "far")
-        self.assertIsNone(judge.placement_of({"round_trip_ns": [300, 300], "core_distance": "moved"}))
+        for distance in ("near", "far"):
+            self.assertEqual(judge.placement_of({"core_distance": distance}), distance)
+        for distance in ("moved", "hyperthreads", "shared core"):
+            self.assertIsNone(judge.placement_of({"core_distance": distance}))
 
     def test_dropped_rows_do_not_count(self):
-        rows = [row("a", 8, 1.0), row("a", 8, 0.1, trips=(38, 38)), row("a", 8, 3.0, trips=(300, 300))]
+        rows = [row("a", 8, 1.0), row("a", 8, 0.1, distance="hyperthreads"), row("a", 8, 3.0, distance="far")]
         figures = judge.figures(rows)
         self.assertEqual({key: f.median_us for key, f in figures.items()},
                          {("a", 8, "near"): 1.0, ("a", 8, "far"): 3.0})
@@ -44,10 +39,9 @@ class Figures(unittest.TestCase):
         self.assertEqual((figure.median_us, figure.p99_us, figure.mad_us, figure.n, figure.rounds), (2, 7, 1, 30, 3))
 
     def test_rounds_count_only_where_all_programs_were_in_one_placement(self):
-        near, far = (100, 100), (300, 300)
-        rows = [row("a", 8, 1, trips=near), row("a", 8, 1, trips=near), row("b", 8, 1, trips=far)]
+        rows = [row("a", 8, 1), row("a", 8, 1), row("b", 8, 1, distance="far")]
         self.assertEqual(judge.complete_rounds(rows, ["near", "far"]), 0)
-        rows += [row("a", 8, 1, trips=far), row("c", 64, 1, trips=near)]
+        rows += [row("a", 8, 1, distance="far"), row("c", 64, 1)]
         self.assertEqual(judge.complete_rounds(rows, ["near", "far"]), 1)
         self.assertEqual(judge.complete_rounds(rows, ["near"]), 0)
         self.assertEqual(judge.complete_rounds([], ["near"]), 0)
@@ -67,6 +61,17 @@ class Marks(unittest.TestCase):
         self.assertEqual({size: (p and p[0], r and r[0]) for size, (p, r) in goals.items()},
                          {8: (2, None), 64: (1.8, None), KIB: (1.4, 1.6), 16 * KIB: (1.1, 1.9), 64 * KIB: (1.15, 2.4),
                           256 * KIB: (1, 2.8), 4 * MIB: (1, 3), 64 * MIB: (1, 1.7), 2 * KIB: (None, None)})
+
+    def test_other_operations_must_be_faster_at_four_sizes(self):
+        for buffers in judge.buffers_of("broadcast"):
+            promised = [size for size in (8, 64, 4 * KIB, 64 * KIB, MIB, 16 * MIB)
+                        if judge.promised("broadcast", 2, buffers, size)]
+            self.assertEqual(promised, [8, 4 * KIB, 64 * KIB, MIB])
+        self.assertEqual(judge.buffers_of("barrier"), ("private",))
+        self.assertTrue(judge.promised("barrier", 2, "private", 0))
+        found = judge.figures([row("ours", 8, 0.21, 1), row("peer", 8, 0.2, 2)])
+        slow = judge.misses("broadcast", 2, "private", found["ours", 8, "near"], found["peer", 8, "near"])
+        self.assertIn("0.95 times", slow[0])
 
     def missed(self, buffers, ours, peer, ranks=2):
         found = judge.figures([row("ours", *ours[:3], **ours[3]), row("peer", *peer)])

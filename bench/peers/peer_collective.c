@@ -10,6 +10,7 @@
 
 #include <mpi.h>
 
+#include "placement.h"
 #include "tick.h"
 
 enum { kSamplesMin = 9 };
@@ -288,10 +289,10 @@ static void print_row(const Bench* b, Summary s, double before_ns, double after_
       "{\"operation\":\"%s\",\"ranks\":%d,\"bytes\":%zu,\"median_us\":%.4f,\"mad_us\":%.4f,\"min_"
       "us\":%.4f,"
       "\"max_us\":%.4f,\"p99_us\":%.4f,\"n\":%d,\"checked\":true,\"round_trip_ns\":[%.1f,%.1f],"
-      "\"pages\":\"%s\","
+      "\"core_distance\":\"%s\",\"pages\":\"%s\","
       "\"library\":\"%s\"}\n",
       kNames[b->operation], b->ranks, b->bytes, s.median_us, s.mad_us, s.min_us, s.max_us, s.p99_us,
-      s.n, before_ns, after_ns, pages_of(b->data), library);
+      s.n, before_ns, after_ns, core_distance(before_ns, after_ns), pages_of(b->data), library);
   fflush(stdout);
 }
 
