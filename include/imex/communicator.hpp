@@ -30,6 +30,7 @@
 #include <imex/data_type.hpp>
 #include <imex/export.h>
 #include <imex/result.hpp>
+#include <imex/session.hpp>
 #include <imex/wait.hpp>
 
 namespace imex {
@@ -58,6 +59,9 @@ class IMEX_API Rendezvous {
   /// For ranks that are threads of one process, or processes of one user on this machine which see
   /// each other's /proc. Errors: kResourceExhausted.
   [[nodiscard]] static Result<Rendezvous> create();
+  /// For ranks with sessions on the same channel of one domain, each created with its own session.
+  /// Errors: as Session::export_memory().
+  [[nodiscard]] static Result<Rendezvous> create(const Session& session);
 
   Rendezvous(Rendezvous&&) noexcept;
   Rendezvous& operator=(Rendezvous&&) noexcept;
@@ -122,6 +126,13 @@ class IMEX_API Communicator {
   [[nodiscard]] static Result<Communicator> create(const UniqueId& id, std::uint32_t rank,
                                                    std::uint32_t ranks,
                                                    const CommunicatorOptions& options = {});
+  /// The same through the node daemon, for an id of Rendezvous::create(session): ranks need not see
+  /// each other's processes, and memory that the fabric withdraws ends the communicator with
+  /// kRevoked. Keeps the session open and uses one of its abort scopes. Further errors: as
+  /// Session::import_memory().
+  [[nodiscard]] static Result<Communicator> create(const Session& session, const UniqueId& id,
+                                                   std::uint32_t rank, std::uint32_t ranks,
+                                                   const CommunicatorOptions& options = {});
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
   ~Communicator();
@@ -179,6 +190,8 @@ class IMEX_API Communicator {
 
   /// Collective among the survivors: a new communicator without the ranks `dead` (in this one's
   /// numbers), in the same order, under the next generation. All survivors name the same ranks.
+  /// Succeeds once; may be tried again, with more ranks, when another one was lost meanwhile: 8 times.
+  /// Errors: kPeerLost with the rank, kDeadlineExceeded, kFailedPrecondition, kResourceExhausted.
   [[nodiscard]] Result<Communicator> shrink(std::span<const std::uint32_t> dead);
   /// Ranks whose loss was noticed so far.
   [[nodiscard]] std::vector<std::uint32_t> lost_ranks() const;

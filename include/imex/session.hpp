@@ -184,6 +184,10 @@ class IMEX_API Session {
   Session& operator=(Session&&) noexcept;
   ~Session();
 
+  /// Another object for the same session, for a library that works on the caller's behalf: keeps
+  /// the session open, and leaves events and their callback to the first.
+  [[nodiscard]] Session share() const;
+
   /// Makes the allocation known to the domain. Cost: one request to the daemon (microseconds).
   /// Errors: kResourceExhausted (limit of the channel), kUnavailable (daemon away),
   /// kDeadlineExceeded.
@@ -230,6 +234,7 @@ class IMEX_API Session {
  private:
   explicit Session(std::shared_ptr<domain::client::SessionCore> core) noexcept;
   std::shared_ptr<domain::client::SessionCore> core_;
+  bool shared_ = false;  ///< from share()
 };
 
 /// Installs a SIGSEGV handler that explains an access to revoked memory on standard error before

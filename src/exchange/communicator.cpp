@@ -22,7 +22,15 @@ Communicator::~Communicator() = default;
 
 Result<Communicator> Communicator::create(const UniqueId& id, std::uint32_t rank,
                                           std::uint32_t ranks, const CommunicatorOptions& options) {
-  IMEX_TRY(auto core, exchange::Core::meet(id, rank, ranks, options));
+  IMEX_TRY(auto core, exchange::Core::meet(exchange::direct_connector(), id, rank, ranks, options));
+  return Communicator(std::move(core));
+}
+
+Result<Communicator> Communicator::create(const Session& session, const UniqueId& id,
+                                          std::uint32_t rank, std::uint32_t ranks,
+                                          const CommunicatorOptions& options) {
+  IMEX_TRY(auto connector, exchange::session_connector(session, rank));
+  IMEX_TRY(auto core, exchange::Core::meet(std::move(connector), id, rank, ranks, options));
   return Communicator(std::move(core));
 }
 

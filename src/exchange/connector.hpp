@@ -1,18 +1,15 @@
-/// How ranks find each other and reach each other's memory.
+/// How ranks reach each other's memory: directly, or through the node daemon.
 #pragma once
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <vector>
+#include <optional>
 
-#include <imex/communicator.hpp>
-#include <imex/signal.hpp>
+#include <imex/allocation.hpp>
+#include <imex/session.hpp>
 
 #include "layout.hpp"
-#include "memory/host_allocation.hpp"
-#include "os/memory.hpp"
 
 namespace imex::exchange {
 
@@ -21,52 +18,49 @@ struct PeerMemory {
   std::byte* data = nullptr;
   std::size_t size = 0;
   std::shared_ptr<const void> owner;
-  /// Of the process that made it; 0: this one.
-  std::int32_t pid = 0;
+  bool local = false;    ///< it belongs to a thread of this process
+  std::int32_t pid = 0;  ///< of the process that made it, where that is known to be the one
   std::uint64_t start_ticks = 0;
+  /// The memory may be withdrawn: an operation runs between begin_operation() and its end.
+  std::shared_ptr<Import> import;
 };
 
-/// Gives memory a name that other ranks can open. Ranks that are threads of one process share its
-/// mapping. Thread-safe.
-[[nodiscard]] Result<MemoryName> publish_memory(
-    const std::shared_ptr<memory::HostAllocation>& memory);
-/// Errors: kNotFound (its process is gone, or not visible here), kPermissionDenied, kDataLoss (not
-/// the memory that was named), kInvalidArgument (no name at all).
-[[nodiscard]] Result<PeerMemory> open_memory(const MemoryName& name, std::size_t size_bytes);
+/// Memory that has a name. The name serves for as long as this lives.
+struct Publication {
+  MemoryName name{};
+  std::shared_ptr<const void> owner;
+};
 
-/// The shared memory behind a Rendezvous: a slot per rank. Every rank joins, leaves the name of its
-/// window in its slot, and waits for the others. Serves one meeting.
-class MeetingPlace {
+/// Gives memory names that other ranks can open, and opens theirs. Ranks that are threads of one
+/// process share its mapping. Thread-safe.
+class Connector {
  public:
-  [[nodiscard]] static Result<std::shared_ptr<MeetingPlace>> create();
-  /// Errors: as open_memory().
-  [[nodiscard]] static Result<std::shared_ptr<MeetingPlace>> join(const UniqueId& id);
-  MeetingPlace(const MeetingPlace&) = delete;
-  MeetingPlace& operator=(const MeetingPlace&) = delete;
+  Connector() = default;
+  Connector(const Connector&) = delete;
+  Connector& operator=(const Connector&) = delete;
+  virtual ~Connector() = default;
 
-  [[nodiscard]] const UniqueId& id() const noexcept { return id_; }
-
-  struct Attendance {
-    std::uint32_t rank = 0, ranks = 0;
-    std::uint64_t options_digest = 0;
-    SteadyTime deadline = kNoDeadline;
-  };
-  /// Returns the names that all ranks left, by rank. Errors: kAlreadyExists (the rank is taken),
-  /// kInvalidArgument (ranks disagree about size or options), kDeadlineExceeded with who is
-  /// missing.
-  [[nodiscard]] Result<std::vector<MemoryName>> attend(const Attendance& who,
-                                                       const MemoryName& name);
-  /// Returns once all ranks have mapped each other. Errors: kDeadlineExceeded.
-  [[nodiscard]] Result<void> conclude(const Attendance& who);
-
- private:
-  struct Board;
-  MeetingPlace(std::shared_ptr<memory::HostAllocation> own, PeerMemory memory, const UniqueId& id);
-  [[nodiscard]] Board& board() const noexcept;
-
-  std::shared_ptr<memory::HostAllocation> own_;  // null for who joined
-  PeerMemory memory_;
-  UniqueId id_;
+  [[nodiscard]] virtual Result<Publication> publish(const std::shared_ptr<Allocation>& memory) = 0;
+  /// Errors: kNotFound (its process is gone, or not visible here), kPermissionDenied, kDataLoss
+  /// (not the memory that was named), kInvalidArgument (no name, or one of another kind).
+  [[nodiscard]] virtual Result<PeerMemory> open(const MemoryName& name, std::size_t size_bytes) = 0;
+  /// Trips when a peer is lost or its memory withdrawn; null where nobody watches.
+  [[nodiscard]] virtual const AbortCell* abort_cell() const noexcept { return nullptr; }
+  /// Of the same kind, for another communicator: with an abort cell of its own.
+  [[nodiscard]] virtual Result<std::shared_ptr<Connector>> another(std::uint32_t rank) = 0;
 };
+
+/// Processes of one user that see each other's /proc.
+[[nodiscard]] std::shared_ptr<Connector> direct_connector();
+/// Through the daemon and the session's channel; keeps the session open. `rank`: the own one, told
+/// to the others when this process is lost.
+[[nodiscard]] Result<std::shared_ptr<Connector>> session_connector(const Session& session,
+                                                                   std::uint32_t rank);
+
+/// Memory that this process has published, by a number that no other has: its threads share one
+/// mapping.
+[[nodiscard]] std::uint64_t remember_local(const std::shared_ptr<Allocation>& memory);
+/// Nothing when another process published it, or it has ended.
+[[nodiscard]] std::optional<PeerMemory> find_local(std::uint64_t nonce);
 
 }  // namespace imex::exchange

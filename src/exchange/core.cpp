@@ -13,6 +13,7 @@
 #include <fmt/ranges.h>
 
 #include "base/result.hpp"
+#include "meeting_place.hpp"
 #include "memory/abort_page.hpp"
 #include "os/peer.hpp"
 #include "os/process.hpp"
@@ -23,7 +24,6 @@ namespace imex::exchange {
 
 namespace {
 
-constexpr std::uint64_t kFirstGeneration = 1;
 /// Of each of three sizes, when a communicator begins: some 100 us for two ranks.
 constexpr std::size_t kCostSamples = 41;
 
@@ -66,11 +66,13 @@ T* at(std::byte* base, std::size_t offset) {
 
 }  // namespace
 
-Core::Core(const Identity& who, const CommunicatorOptions& options, const Layout& layout)
+Core::Core(std::shared_ptr<Connector> connector, const Identity& who,
+           const CommunicatorOptions& options, const Layout& layout)
     : who_(who),
       options_(options),
       check_(check_wanted(options)),
       layout_(layout),
+      connector_(std::move(connector)),
       peers_(who.ranks),
       tuning_(who.ranks, {}) {}
 
@@ -80,7 +82,8 @@ Core::~Core() {
   // Release: all that this rank stored for its peers comes before.
   header().departed.store(1, std::memory_order_release);
   for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
-    if (rank != who_.rank && peers_[rank].data != nullptr) wake(header_of(rank));
+    if (rank == who_.rank || peers_[rank].data == nullptr) continue;
+    reach(rank, [](WindowHeader& peer) { wake(peer); });
   }
 }
 
@@ -96,18 +99,19 @@ std::uint64_t Core::options_digest() const noexcept {
        static_cast<std::uint64_t>(options_.algorithm), check_ ? 1U : 0U, layout_.window_bytes()});
 }
 
-Result<std::unique_ptr<Core>> Core::meet(const UniqueId& id, std::uint32_t rank,
-                                         std::uint32_t ranks, const CommunicatorOptions& options) {
+Result<std::unique_ptr<Core>> Core::meet(std::shared_ptr<Connector> connector, const UniqueId& id,
+                                         std::uint32_t rank, std::uint32_t ranks,
+                                         const CommunicatorOptions& options) {
   if (ranks == 0 || rank >= ranks) {
     return fail(Errc::kInvalidArgument, fmt::format("rank {} of {} ranks", rank, ranks));
   }
-  IMEX_TRY(const auto place, MeetingPlace::join(id));
+  IMEX_TRY(const auto place, MeetingPlace::join(*connector, id));
   MeetingPlace::Attendance attendance{
       .rank = rank, .ranks = ranks, .deadline = deadline_after(options.timeout)};
-  const Identity who{.rank = rank, .ranks = ranks, .generation = kFirstGeneration};
+  const Identity who{.rank = rank, .ranks = ranks, .generation = place->generation()};
   IMEX_TRY(const Layout layout, Layout::make({ranks, options.lanes, options.slot_bytes}));
-  attendance.options_digest = Core(who, options, layout).options_digest();
-  IMEX_TRY(auto core, assemble(who, options, [&](const MemoryName& name) {
+  attendance.options_digest = Core(connector, who, options, layout).options_digest();
+  IMEX_TRY(auto core, assemble(connector, who, options, [&](const MemoryName& name) {
              return place->attend(attendance, name);
            }));
   IMEX_CHECK_OK(place->conclude(attendance));
@@ -115,14 +119,16 @@ Result<std::unique_ptr<Core>> Core::meet(const UniqueId& id, std::uint32_t rank,
   return core;
 }
 
-Result<std::unique_ptr<Core>> Core::assemble(const Identity& who,
+Result<std::unique_ptr<Core>> Core::assemble(std::shared_ptr<Connector> connector,
+                                             const Identity& who,
                                              const CommunicatorOptions& options,
                                              const SwapNames& swap) {
   IMEX_TRY(const Layout layout, Layout::make({who.ranks, options.lanes, options.slot_bytes}));
-  std::unique_ptr<Core> core(new Core(who, options, layout));  // private constructor
+  std::unique_ptr<Core> core(
+      new Core(std::move(connector), who, options, layout));  // private constructor
   IMEX_CHECK_OK(core->make_window());
-  IMEX_TRY(const MemoryName name, publish_memory(core->window_));
-  IMEX_TRY(const auto names, swap(name));
+  IMEX_TRY(core->published_, core->connector_->publish(core->window_));
+  IMEX_TRY(const auto names, swap(core->published_.name));
   IMEX_CHECK_OK(core->open_windows(names));
   core->make_lanes();
   IMEX_CHECK_OK(core->watch_peers());
@@ -131,7 +137,8 @@ Result<std::unique_ptr<Core>> Core::assemble(const Identity& who,
 
 Result<void> Core::make_window() {
   // Prefaulted here: the pages lie near the core that will poll them.
-  IMEX_TRY(window_, memory::HostAllocation::create(layout_.window_bytes(), {}));
+  IMEX_TRY(auto memory, Allocation::create(layout_.window_bytes()));
+  window_ = std::make_shared<Allocation>(std::move(memory));
   WindowHeader& own = *new (window_->data()) WindowHeader();
   own.magic = kWindowMagic;
   own.version = kWindowVersion;
@@ -172,13 +179,14 @@ Result<void> Core::check_window(const WindowHeader& found, std::uint32_t rank) c
 Result<void> Core::open_windows(const std::vector<MemoryName>& names) {
   for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
     if (rank == who_.rank) continue;
-    auto opened = open_memory(names[rank], layout_.window_bytes());
+    auto opened = connector_->open(names[rank], layout_.window_bytes());
     if (!opened) {
       return fail(
           std::move(opened).error().context(fmt::format("map the window of rank {}", rank)));
     }
     peers_[rank] = std::move(*opened);
     IMEX_CHECK_OK(check_window(header_of(rank), rank));
+    if (peers_[rank].import != nullptr && !may_read(rank)) peers_[rank].pid = 0;  // not known
   }
   return {};
 }
@@ -206,9 +214,9 @@ void Core::link_lane(Lane& lane, std::uint32_t number) {
 void Core::make_lanes() {
   const WaitPolicy policy = options_.wait ? *options_.wait : WaitPolicy::for_ranks(who_.ranks);
   for (std::uint32_t number = 0; number != options_.lanes; ++number) {
-    auto lane =
-        std::make_unique<Lane>(who_.rank, who_.ranks, Waits(header(), options_.timeout, policy),
-                               layout_.ring_slot_bytes());
+    auto lane = std::make_unique<Lane>(
+        who_.rank, who_.ranks, Waits(header(), connector_->abort_cell(), options_.timeout, policy),
+        layout_.ring_slot_bytes());
     lane->sources.resize(who_.ranks);
     lane->targets.resize(who_.ranks);
     link_lane(*lane, number);
@@ -218,7 +226,7 @@ void Core::make_lanes() {
 
 Result<void> Core::watch_peers() {
   for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
-    if (rank == who_.rank || peers_[rank].pid == 0) continue;
+    if (peers_[rank].pid == 0) continue;
     if (watch_ == nullptr) {
       IMEX_TRY(watch_, PeerWatch::instance());
     }
@@ -236,20 +244,25 @@ Result<void> Core::watch_peers() {
 }
 
 void Core::lose(std::uint32_t rank) noexcept {
-  // Acquire: pairs with the release of ~Core. Who has left in order is no loss.
-  if (header_of(rank).departed.load(std::memory_order_acquire) != 0) return;
+  if (has_departed(rank)) return;  // in order: no loss
   lost_[rank / 64].fetch_or(std::uint64_t{1} << rank % 64, std::memory_order_release);
   abort_rank(header(), memory::encode_abort({.code = Errc::kPeerLost, .rank = rank}));
 }
 
 bool Core::is_lost(std::uint32_t rank) const noexcept {
   // Acquire: pairs with lose(); a rank is lost once its loss has ended a wait.
-  return (lost_[rank / 64].load(std::memory_order_acquire) >> rank % 64 & 1U) != 0;
+  if ((lost_[rank / 64].load(std::memory_order_acquire) >> rank % 64 & 1U) != 0) return true;
+  const memory::AbortCause cause = memory::decode_abort(abort_word());
+  return cause.code == Errc::kPeerLost && cause.rank == rank;
 }
 
-bool Core::is_gone(std::uint32_t rank) const noexcept {
+bool Core::has_departed(std::uint32_t rank) const noexcept {
+  bool departed = false;
   // Acquire: pairs with the release of ~Core.
-  return is_lost(rank) || header_of(rank).departed.load(std::memory_order_acquire) != 0;
+  reach(rank, [&](const WindowHeader& peer) {
+    departed = peer.departed.load(std::memory_order_acquire) != 0;
+  });
+  return departed;
 }
 
 std::vector<std::uint32_t> Core::lost_ranks() const {
@@ -263,7 +276,8 @@ std::vector<std::uint32_t> Core::lost_ranks() const {
 void Core::abort_all(std::uint64_t word) noexcept {
   abort_rank(header(), word);
   for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
-    if (rank != who_.rank) abort_rank(header_of(rank), word);
+    if (rank == who_.rank) continue;
+    reach(rank, [&](WindowHeader& peer) { abort_rank(peer, word); });
   }
 }
 
@@ -272,28 +286,36 @@ void Core::abort() noexcept {
 }
 
 std::optional<Error> Core::async_error() const {
-  const std::uint64_t word = header().abort.word.load(std::memory_order_acquire);
+  const std::uint64_t word = abort_word();
   if (word == 0) return std::nullopt;
   return memory::abort_error(word);
 }
 
-bool Core::may_read_peers() const {
-  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
-    if (rank == who_.rank || peers_[rank].pid == 0) continue;
-    const WindowHeader& peer = header_of(rank);
-    std::uint64_t nonce = 0;
-    const auto read = os::read_peer_memory(peers_[rank].pid, peer.self_address,
-                                           reinterpret_cast<std::byte*>(&nonce), sizeof nonce);
-    if (!read || nonce != peer.nonce) return false;
-  }
-  return true;
+std::uint64_t Core::abort_word() const noexcept {
+  // Acquire: pairs with the release in memory::abort_trip(), of a peer or of the session.
+  const std::uint64_t word = header().abort.word.load(std::memory_order_acquire);
+  const AbortCell* const watched = connector_->abort_cell();
+  return word != 0 || watched == nullptr ? word : watched->word.load(std::memory_order_acquire);
+}
+
+bool Core::may_read(std::uint32_t rank) const {
+  if (rank == who_.rank || peers_[rank].local) return true;
+  if (peers_[rank].pid == 0) return false;
+  const WindowHeader& peer = header_of(rank);
+  std::uint64_t nonce = 0;
+  const auto read = os::read_peer_memory(peers_[rank].pid, peer.self_address,
+                                         reinterpret_cast<std::byte*>(&nonce), sizeof nonce);
+  return read && nonce == peer.nonce;
 }
 
 Result<void> Core::agree_on_costs() {
   if (who_.ranks == 1) return {};
   std::vector<RankFacts> all(who_.ranks);
   RankFacts& own = all[who_.rank];
-  own.costs.kernel_allowed = may_read_peers();
+  own.costs.kernel_allowed = true;
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    own.costs.kernel_allowed &= may_read(rank);
+  }
   own.cores = os::core_mask();
   own.quota = os::usable_cores();
   IMEX_CHECK_OK(all_gather(reinterpret_cast<const std::byte*>(&own),

@@ -82,7 +82,8 @@ struct CallFacts {
 /// other.
 class Core {
  public:
-  static Result<std::unique_ptr<Core>> meet(const UniqueId& id, std::uint32_t rank,
+  static Result<std::unique_ptr<Core>> meet(std::shared_ptr<Connector> connector,
+                                            const UniqueId& id, std::uint32_t rank,
                                             std::uint32_t ranks,
                                             const CommunicatorOptions& options);
   Core(const Core&) = delete;
@@ -127,7 +128,8 @@ class Core {
  private:
   /// Memory of the same size in every rank.
   struct Buffer {
-    std::shared_ptr<memory::HostAllocation> own;
+    std::shared_ptr<Allocation> own;
+    Publication published;
     std::vector<PeerMemory> peers;  ///< by rank; the own one is empty
     std::vector<std::byte*> bases;  ///< by rank
     std::size_t bytes = 0;
@@ -141,8 +143,10 @@ class Core {
   using SwapNames = std::function<Result<std::vector<MemoryName>>(const MemoryName&)>;
   class Turn;
 
-  Core(const Identity& who, const CommunicatorOptions& options, const Layout& layout);
-  static Result<std::unique_ptr<Core>> assemble(const Identity& who,
+  Core(std::shared_ptr<Connector> connector, const Identity& who,
+       const CommunicatorOptions& options, const Layout& layout);
+  static Result<std::unique_ptr<Core>> assemble(std::shared_ptr<Connector> connector,
+                                                const Identity& who,
                                                 const CommunicatorOptions& options,
                                                 const SwapNames& swap);
   Result<void> make_window();
@@ -151,48 +155,75 @@ class Core {
   Result<void> watch_peers();
   void make_lanes();
   void link_lane(Lane& lane, std::uint32_t number);
-  [[nodiscard]] bool may_read_peers() const;
+  /// Its private memory, through the kernel.
+  [[nodiscard]] bool may_read(std::uint32_t rank) const;
   Result<void> agree_on_costs();
   Result<Costs> measure_costs(Costs costs);
 
   [[nodiscard]] WindowHeader& header() const noexcept;
+  /// Within an operation, and before the communicator is complete; else see reach().
   [[nodiscard]] WindowHeader& header_of(std::uint32_t rank) const noexcept;
+  /// Calls `use` with the rank's header, unless its memory was withdrawn. Any thread.
+  template <class Use>
+  bool reach(std::uint32_t rank, Use&& use) const {
+    if (rank == who_.rank || peers_[rank].import == nullptr) {
+      use(header_of(rank));
+      return true;
+    }
+    const auto operation = peers_[rank].import->begin_operation();
+    if (operation) use(header_of(rank));
+    return operation.has_value();
+  }
   [[nodiscard]] std::uint64_t options_digest() const noexcept;
+  /// 0, or why the communicator is of no more use.
+  [[nodiscard]] std::uint64_t abort_word() const noexcept;
   void lose(std::uint32_t rank) noexcept;
   void abort_all(std::uint64_t word) noexcept;
   [[nodiscard]] Error wait_error(const Lane& lane, const CallFacts& call);
   [[nodiscard]] Result<void> finish(Lane& lane, const CallFacts& call, Algorithm algorithm,
                                     bool done);
   [[nodiscard]] Result<void> compare_calls(Lane& lane, const CallFacts& call);
+  /// Keeps imported memory in place for an operation.
+  [[nodiscard]] Result<void> hold_imports(Lane& lane) const;
   [[nodiscard]] Place find(const void* data, std::size_t bytes) const noexcept;
   Result<std::span<std::byte>> allocate_everywhere(std::size_t bytes);
   bool run_all_reduce(Lane& lane, Algorithm algorithm, const ReduceCall& call, const Place& in,
                       const Place& out);
   /// What ends a wait for a notice, beside the deadline.
   enum class Ends : std::uint8_t { kLossOnly, kLossOrAbort };
-  Result<void> await_notice(std::uint32_t rank, Ends ends, const std::function<bool()>& came);
+  /// What a notice says.
+  struct Said {
+    std::uint64_t digest = 0;
+    MemoryName name{};
+  };
+  using Look = std::function<std::optional<Said>(const WindowHeader& peer)>;
+  Result<Said> await_notice(std::uint32_t rank, Ends ends, const Look& look) const;
   /// A collective of all ranks: equally often in each.
   Result<std::vector<MemoryName>> swap_notices(std::uint64_t digest, const MemoryName& name,
                                                Ends ends);
   /// Among `members`, who ask for the same thing.
-  Result<std::vector<MemoryName>> swap_rebuild_notices(std::span<const std::uint32_t> members,
-                                                       Notice& own, std::uint64_t digest,
-                                                       const MemoryName& name);
+  Result<std::vector<MemoryName>> swap_shrink_notices(std::span<const std::uint32_t> members,
+                                                      Notice& own, std::uint64_t digest,
+                                                      const MemoryName& name);
   [[nodiscard]] bool is_lost(std::uint32_t rank) const noexcept;
-  /// Lost, or has ended its communicator in order.
-  [[nodiscard]] bool is_gone(std::uint32_t rank) const noexcept;
+  /// It has ended its communicator in order.
+  [[nodiscard]] bool has_departed(std::uint32_t rank) const noexcept;
 
   const Identity who_;
   const CommunicatorOptions options_;
   const bool check_;
   const Layout layout_;
-  std::shared_ptr<memory::HostAllocation> window_;
+  // Order matters: what is published ends before what the connector watches over.
+  const std::shared_ptr<Connector> connector_;
+  std::shared_ptr<Allocation> window_;
+  Publication published_;
   std::vector<PeerMemory> peers_;  // by rank; the own one is empty
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<Buffer> buffers_;  // changed by allocate() only, which no operation may run beside
   TuningTable tuning_;
   std::uint64_t notices_ = 0;
-  std::uint32_t rebuilds_ = 0;
+  std::uint32_t shrinks_ = 0;  ///< tried
+  bool shrunk_ = false;
 
   std::shared_ptr<PeerWatch> watch_;
   std::vector<std::uint64_t> watched_;

@@ -101,18 +101,18 @@ class Core::Turn {
                   "use one lane per thread");
     }
     Turn turn(lane);
-    // Relaxed: only to fail early; the waits look again.
-    if (const std::uint64_t word = core.header().abort.word.load(std::memory_order_relaxed);
-        word != 0) [[unlikely]] {
+    if (const std::uint64_t word = core.abort_word(); word != 0) [[unlikely]]
       return fail(memory::abort_error(word).context(call.to_string()));
-    }
+    if (core.connector_->abort_cell() != nullptr) IMEX_CHECK_OK(core.hold_imports(lane));
     if (core.check_ && call.collective()) IMEX_CHECK_OK(core.compare_calls(lane, call));
     return turn;
   }
   Turn(Turn&& other) noexcept : lane_(std::exchange(other.lane_, nullptr)) {}
   Turn& operator=(Turn&&) = delete;
   ~Turn() {
-    if (lane_ != nullptr) lane_->busy.store(0, std::memory_order_release);
+    if (lane_ == nullptr) return;
+    lane_->holds.clear();
+    lane_->busy.store(0, std::memory_order_release);
   }
   [[nodiscard]] Lane& lane() const noexcept { return *lane_; }
 
@@ -145,6 +145,20 @@ Result<void> Core::compare_calls(Lane& lane, const CallFacts& call) {
                     call.to_string(), peer, unpacked(theirs[0], theirs[1]).to_string()),
         "all ranks make the same calls in the same order");
   }
+  return {};
+}
+
+Result<void> Core::hold_imports(Lane& lane) const {
+  const auto hold = [&](const std::vector<PeerMemory>& peers) -> Result<void> {
+    for (const PeerMemory& peer : peers) {
+      if (peer.import == nullptr) continue;
+      IMEX_TRY(auto operation, peer.import->begin_operation());
+      lane.holds.push_back(std::move(operation));
+    }
+    return {};
+  };
+  IMEX_CHECK_OK(hold(peers_));
+  for (const Buffer& buffer : buffers_) IMEX_CHECK_OK(hold(buffer.peers));
   return {};
 }
 

@@ -20,15 +20,18 @@ Result<std::span<std::byte>> Core::allocate(std::size_t bytes) {
 }
 
 Result<std::span<std::byte>> Core::allocate_everywhere(std::size_t bytes) {
-  Buffer buffer{.own = nullptr, .peers{}, .bases{}, .bytes = bytes};
-  IMEX_TRY(buffer.own, memory::HostAllocation::create(bytes, {}));
-  IMEX_TRY(const MemoryName name, publish_memory(buffer.own));
-  IMEX_TRY(const auto names, swap_notices(digest_of({bytes}), name, Ends::kLossOrAbort));
+  IMEX_TRY(auto memory, Allocation::create(bytes));
+  Buffer buffer;
+  buffer.bytes = bytes;
+  buffer.own = std::make_shared<Allocation>(std::move(memory));
+  IMEX_TRY(buffer.published, connector_->publish(buffer.own));
+  IMEX_TRY(const auto names,
+           swap_notices(digest_of({bytes}), buffer.published.name, Ends::kLossOrAbort));
   buffer.peers.resize(who_.ranks);
   buffer.bases.resize(who_.ranks, buffer.own->data());
   for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
     if (rank == who_.rank) continue;
-    IMEX_TRY(buffer.peers[rank], open_memory(names[rank], bytes));
+    IMEX_TRY(buffer.peers[rank], connector_->open(names[rank], bytes));
     buffer.bases[rank] = buffer.peers[rank].data;
   }
   buffers_.push_back(std::move(buffer));

@@ -11,20 +11,27 @@
 
 namespace imex::exchange {
 
-/// Polls `came` until it is true.
-Result<void> Core::await_notice(std::uint32_t rank, Ends ends, const std::function<bool()>& came) {
+Result<Core::Said> Core::await_notice(std::uint32_t rank, Ends ends, const Look& look) const {
   HostAtomics atomics;
   memory::WaitLimits<HostAtomics> limits{.deadline = deadline_after(options_.timeout),
                                          .policy = WaitPolicy::for_ranks(who_.ranks)};
   limits.policy.sleep = false;  // nobody wakes for a notice
-  if (ends == Ends::kLossOrAbort) limits.abort = &header().abort.word;
+  if (ends == Ends::kLossOrAbort) {
+    limits.abort = &header().abort.word;
+    if (const AbortCell* watched = connector_->abort_cell()) limits.abort_also = &watched->word;
+  }
+  std::optional<Said> said;
   bool gone = false;
   std::uint64_t abort = 0;
   const auto end = memory::wait_spinning(atomics, limits, abort, [&] {
-    gone = is_gone(rank);  // first: what it said before it went counts
-    return came() || gone;
+    gone = is_lost(rank);  // first: what it said before it went counts
+    gone |= !reach(rank, [&](const WindowHeader& peer) {
+      gone |= peer.departed.load(std::memory_order_acquire) != 0;
+      said = look(peer);
+    });
+    return said || gone;
   });
-  if (end == memory::SpinEnd::kDone && (!gone || came())) return {};
+  if (said) return *said;
   if (end == memory::SpinEnd::kAborted) return fail(memory::abort_error(abort));
   Error error{Errc::kPeerLost, fmt::format("rank {} is gone", rank)};
   if (end == memory::SpinEnd::kDeadline) {
@@ -40,44 +47,49 @@ Result<std::vector<MemoryName>> Core::swap_notices(std::uint64_t digest, const M
   Notice& own = header().notices[sequence % 2];
   own.digest = digest;
   own.name = name;
-  // Release: pairs with the acquire below.
-  own.sequence.store(sequence, std::memory_order_release);
+  own.sequence.store(sequence, std::memory_order_release);  // [A]
 
   std::vector<MemoryName> names;
   for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
-    const Notice& notice = header_of(rank).notices[sequence % 2];
-    IMEX_CHECK_OK(await_notice(
-        rank, ends, [&] { return notice.sequence.load(std::memory_order_acquire) == sequence; }));
-    if (notice.digest != digest) {
+    IMEX_TRY(const Said said, await_notice(rank, ends, [&](const WindowHeader& peer) {
+               const Notice& notice = peer.notices[sequence % 2];
+               std::optional<Said> found;
+               // Acquire: pairs with [A] of the peer.
+               if (notice.sequence.load(std::memory_order_acquire) == sequence)
+                 found = {notice.digest, notice.name};
+               return found;
+             }));
+    if (said.digest != digest) {
       return fail(Errc::kInvalidArgument,
                   fmt::format("ranks {} and {} ask for different things", who_.rank, rank),
                   "pass the same arguments in all ranks");
     }
-    names.push_back(notice.name);
+    names.push_back(said.name);
   }
   return names;
 }
 
-Result<std::vector<MemoryName>> Core::swap_rebuild_notices(std::span<const std::uint32_t> members,
-                                                           Notice& own, std::uint64_t digest,
-                                                           const MemoryName& name) {
+Result<std::vector<MemoryName>> Core::swap_shrink_notices(std::span<const std::uint32_t> members,
+                                                          Notice& own, std::uint64_t digest,
+                                                          const MemoryName& name) {
   own.digest = digest;
   own.name = name;
-  own.sequence.store(1, std::memory_order_release);  // pairs with the acquire below
+  own.sequence.store(1, std::memory_order_release);  // [B]
 
   std::vector<MemoryName> names;
   for (const std::uint32_t rank : members) {
-    const Notice* found = nullptr;
-    IMEX_CHECK_OK(await_notice(rank, Ends::kLossOnly, [&] {
-      // Members may have tried in vain before, and not equally often: what is asked for decides.
-      for (const Notice& notice : header_of(rank).rebuilds) {
-        if (notice.sequence.load(std::memory_order_acquire) == 1 && notice.digest == digest) {
-          found = &notice;
-        }
-      }
-      return found != nullptr;
-    }));
-    names.push_back(found->name);
+    IMEX_TRY(
+        const Said said, await_notice(rank, Ends::kLossOnly, [&](const WindowHeader& peer) {
+          std::optional<Said> found;
+          // Members may have tried in vain before, and not equally often: what is asked for
+          // decides. Acquire: pairs with [B] of the peer.
+          for (const Notice& notice : peer.shrinks) {
+            if (notice.sequence.load(std::memory_order_acquire) == 1 && notice.digest == digest)
+              found = {notice.digest, notice.name};
+          }
+          return found;
+        }));
+    names.push_back(said.name);
   }
   return names;
 }
@@ -95,22 +107,27 @@ Result<std::unique_ptr<Core>> Core::shrink(std::span<const std::uint32_t> dead) 
     return fail(Errc::kInvalidArgument,
                 fmt::format("shrink without rank {}, which is this one", who_.rank));
   }
-  if (rebuilds_ == kRebuildsMax) {
+  if (shrunk_) {
+    return fail(Errc::kFailedPrecondition, "shrink: done already", "shrink what came out of it");
+  }
+  if (shrinks_ == kShrinksMax) {
     return fail(Errc::kResourceExhausted,
-                fmt::format("shrink: tried {} times on this communicator", rebuilds_),
+                fmt::format("shrink: tried {} times on this communicator", shrinks_),
                 "create a new one");
   }
   const Identity who{.rank = static_cast<std::uint32_t>(self - survivors.begin()),
                      .ranks = static_cast<std::uint32_t>(survivors.size()),
                      .generation = who_.generation + 1};
-  Notice& notice = header().rebuilds[rebuilds_++];
-  auto core = assemble(who, options_, [&](const MemoryName& name) {
-    return swap_rebuild_notices(survivors, notice, digest_of(asked), name);
+  Notice& notice = header().shrinks[shrinks_++];
+  IMEX_TRY(auto connector, connector_->another(who.rank));
+  auto core = assemble(std::move(connector), who, options_, [&](const MemoryName& name) {
+    return swap_shrink_notices(survivors, notice, digest_of(asked), name);
   });
   if (!core) {
     notice.sequence.store(0, std::memory_order_relaxed);  // its memory is no more
     return fail(std::move(core).error().context("shrink"));
   }
+  shrunk_ = true;
   IMEX_CHECK_OK((*core)->barrier(0));
   IMEX_CHECK_OK((*core)->agree_on_costs());
   return core;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include <imex/communicator.hpp>
+#include <imex/session.hpp>
 
 #include "kernels/reduce.hpp"
 #include "layout.hpp"
@@ -80,6 +81,7 @@ struct Lane {
   std::vector<std::byte> scratch;
   std::vector<const std::byte*> sources;
   std::vector<std::byte*> targets;
+  std::vector<Import::Operation> holds;  ///< of the operation that runs
   /// Written by the thread that has the lane, read by Communicator::counters().
   struct {
     std::atomic<std::uint64_t> operations{0}, bytes{0};

@@ -30,7 +30,7 @@ struct alignas(128) Notice {
 };
 static_assert(sizeof(Notice) == 128);
 
-inline constexpr std::uint32_t kRebuildsMax = 8;
+inline constexpr std::uint32_t kShrinksMax = 8;
 
 /// First page of a window. One writer, its owner, but for `abort` and `asleep`.
 struct WindowHeader {
@@ -53,12 +53,12 @@ struct WindowHeader {
   /// Set once, when the owner has ended its communicator in order.
   alignas(128) std::atomic<std::uint32_t> departed;
   Notice notices[2];  ///< by turns
-  /// One for each attempt to make another communicator out of this one; `sequence` 1: valid.
-  Notice rebuilds[kRebuildsMax];
+  /// One for each attempt to shrink; `sequence` 1: valid.
+  Notice shrinks[kShrinksMax];
 };
 static_assert(sizeof(WindowHeader) <= 4096 && offsetof(WindowHeader, abort) == 128 &&
               offsetof(WindowHeader, asleep) == 256 && offsetof(WindowHeader, departed) == 384 &&
-              offsetof(WindowHeader, notices) == 512 && offsetof(WindowHeader, rebuilds) == 768);
+              offsetof(WindowHeader, notices) == 512 && offsetof(WindowHeader, shrinks) == 768);
 
 inline constexpr std::uint32_t kRingSlotsMax = 8;
 

@@ -74,12 +74,13 @@ void PeerWatch::run() {
   os::name_this_thread("imex-watch");
   std::vector<os::PollItem> items;
   std::vector<std::uint64_t> ids;
-  while (!stop_.load(std::memory_order_acquire)) {
+  for (;;) {
+    changed_.lower();  // first: whatever changes from here on raises it again
+    if (stop_.load(std::memory_order_acquire)) return;
     items.assign(1, {.fd = changed_.fd()});
     ids.clear();
     {
       const MutexLock lock(mutex_);
-      changed_.lower();
       for (const Entry& entry : entries_) {
         // forget() may close it meanwhile, or another file take its number: then its id is gone as
         // well, and whatever is found on it concerns nobody.

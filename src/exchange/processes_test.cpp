@@ -1,79 +1,26 @@
 // Ranks as processes: what threads of one process cannot show.
 
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include <sched.h>
 
-#include <atomic>
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <functional>
 #include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <imex/communicator.hpp>
 
+#include "testing/process_ranks.hpp"
+
 namespace imex::exchange {
 namespace {
 
+using testing_kit::Board;
+using testing_kit::direct;
+using testing_kit::failed;
+using testing_kit::ProcessRanks;
 using Clock = std::chrono::steady_clock;
-
-/// Shared by the test and its ranks.
-struct Board {
-  std::atomic<std::uint32_t> arrived{0};
-  std::atomic<std::int64_t> killed_ns{0};
-  std::atomic<std::int64_t> told_ns[8]{};
-};
-
-/// Forks before any thread is started; children are killed and reaped at the end.
-class ProcessRanks {
- public:
-  explicit ProcessRanks(std::uint32_t ranks) : ranks_(ranks) {
-    void* memory =
-        ::mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    board_ = new (memory) Board();
-  }
-  ~ProcessRanks() {
-    for (const pid_t pid : pids_) {
-      if (pid > 0) ::kill(pid, SIGKILL), ::waitpid(pid, nullptr, 0);
-    }
-    ::munmap(board_, sizeof(Board));
-  }
-  ProcessRanks(const ProcessRanks&) = delete;
-  ProcessRanks& operator=(const ProcessRanks&) = delete;
-
-  /// `body` returns the exit status of its rank.
-  void start(const UniqueId& id, const std::function<int(Communicator&, Board&)>& body) {
-    for (std::uint32_t rank = 0; rank != ranks_; ++rank) {
-      const pid_t pid = ::fork();
-      ASSERT_GE(pid, 0);
-      if (pid == 0) {
-        auto comm = Communicator::create(id, rank, ranks_);
-        if (!comm) std::fprintf(stderr, "rank %u: %s\n", rank, comm.error().to_string().c_str());
-        ::_exit(comm ? body(*comm, *board_) : 99);
-      }
-      pids_.push_back(pid);
-    }
-  }
-  [[nodiscard]] int wait(std::uint32_t rank) {
-    int status = 0;
-    ::waitpid(pids_[rank], &status, 0);
-    pids_[rank] = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  }
-  void kill(std::uint32_t rank) const {
-    board_->killed_ns = Clock::now().time_since_epoch().count();
-    ::kill(pids_[rank], SIGKILL);
-  }
-  [[nodiscard]] Board& board() const { return *board_; }
-
- private:
-  const std::uint32_t ranks_;
-  Board* board_;
-  std::vector<pid_t> pids_;
-};
 
 class ProcessesTest : public ::testing::TestWithParam<std::uint32_t> {};
 
@@ -93,10 +40,10 @@ int sums(Communicator& comm, Board&) {
 }
 
 TEST_P(ProcessesTest, SumThroughEachOthersWindows) {
+  ProcessRanks ranks(GetParam(), direct(GetParam(), sums));
   auto rendezvous = Rendezvous::create();
   ASSERT_TRUE(rendezvous);
-  ProcessRanks ranks(GetParam());
-  ranks.start(rendezvous->id(), sums);
+  ranks.open(rendezvous->id());
   for (std::uint32_t rank = 0; rank != GetParam(); ++rank) EXPECT_EQ(ranks.wait(rank), 0);
 }
 
@@ -113,18 +60,13 @@ int exchange_until_lost(Communicator& comm, Board& board) {
         comm.all_reduce(data.data(), data.data(), count, DataType::kFloat32, ReduceOp::kSum);
     if (done) continue;
     board.told_ns[comm.rank()] = Clock::now().time_since_epoch().count();
-    if (done.error().code != Errc::kPeerLost || done.error().rank != 1) {
-      std::fprintf(stderr, "rank %u: %s\n", comm.rank(), done.error().to_string().c_str());
-      return 1;
-    }
+    if (done.error().code != Errc::kPeerLost || done.error().rank != 1)
+      return failed(comm.rank(), "exchange", done.error());
     break;
   }
   const std::vector<std::uint32_t> lost{1};
   auto rest = comm.shrink(lost);
-  if (!rest) {
-    std::fprintf(stderr, "rank %u: %s\n", comm.rank(), rest.error().to_string().c_str());
-    return 2;
-  }
+  if (!rest) return failed(comm.rank(), "shrink", rest.error());
   std::int32_t one = 1;
   if (!rest->all_reduce(&one, &one, 1, DataType::kInt32, ReduceOp::kSum)) return 3;
   return one == static_cast<std::int32_t>(comm.size()) - 1 ? 0 : 4;
@@ -141,10 +83,10 @@ TEST(ProcessLossTest, SurvivorsNameTheKilledRankAndGoOn) {
   std::int64_t worst_ns = 0;
   for (int round = 0; round != kRounds; ++round) {
     const std::uint32_t count = 2 + static_cast<std::uint32_t>(random() % 2);
+    ProcessRanks ranks(count, direct(count, exchange_until_lost));
     auto rendezvous = Rendezvous::create();
     ASSERT_TRUE(rendezvous);
-    ProcessRanks ranks(count);
-    ranks.start(rendezvous->id(), exchange_until_lost);
+    ranks.open(rendezvous->id());
     const auto deadline = Clock::now() + std::chrono::seconds(20);
     while (ranks.board().arrived != count) {
       ASSERT_LT(Clock::now(), deadline);
@@ -154,7 +96,7 @@ TEST(ProcessLossTest, SurvivorsNameTheKilledRankAndGoOn) {
     const auto instant = Clock::now() + std::chrono::microseconds(random() % 3000);
     while (Clock::now() < instant) ::sched_yield();
     ranks.kill(1);
-    EXPECT_EQ(ranks.wait(1), 128 + SIGKILL);
+    EXPECT_EQ(ranks.wait(1), -SIGKILL);
     for (std::uint32_t rank = 0; rank != count; ++rank) {
       if (rank == 1) continue;
       EXPECT_EQ(ranks.wait(rank), 0) << "rank " << rank << " of " << count << ", round " << round;

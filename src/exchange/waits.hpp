@@ -34,11 +34,16 @@ inline void abort_rank(WindowHeader& header, std::uint64_t word) noexcept {
 
 enum class WaitEnd : std::uint8_t { kDone, kAborted, kDeadline, kDeparted };
 
-/// One per lane; not thread-safe. Borrows the own window's header.
+/// One per lane; not thread-safe. Borrows the own window's header and `watched`, which is null or
+/// ends the waits as well.
 class Waits {
  public:
-  Waits(WindowHeader& own, std::chrono::nanoseconds timeout, const WaitPolicy& policy) noexcept
-      : own_(own), timeout_(timeout), policy_(policy) {}
+  Waits(WindowHeader& own, const AbortCell* watched, std::chrono::nanoseconds timeout,
+        const WaitPolicy& policy) noexcept
+      : own_(own),
+        watched_(watched == nullptr ? nullptr : &watched->word),
+        timeout_(timeout),
+        policy_(policy) {}
 
   /// Calls `poll` until it is true; false once the wait has ended otherwise, see end(). Waits for
   /// what `peer` does.
@@ -68,7 +73,8 @@ class Waits {
   [[gnu::noinline]] bool until_slowly(const WindowHeader& peer, Poll& poll) {
     HostAtomics atomics;
     const SteadyTime begin = atomics.now();
-    memory::WaitLimits<HostAtomics> limits{.abort = &own_.abort.word, .policy = policy_};
+    memory::WaitLimits<HostAtomics> limits{
+        .abort = &own_.abort.word, .abort_also = watched_, .policy = policy_};
     if (timeout_ != std::chrono::nanoseconds::zero()) limits.deadline = begin + timeout_;
     switch (memory::wait_spinning(atomics, limits, abort_word_, poll)) {
       case memory::SpinEnd::kDone:
@@ -114,6 +120,7 @@ class Waits {
   }
 
   WindowHeader& own_;
+  const std::atomic<std::uint64_t>* watched_;
   const std::chrono::nanoseconds timeout_;
   WaitPolicy policy_;
   WaitEnd end_ = WaitEnd::kDone;

@@ -81,13 +81,20 @@ Session& Session::operator=(Session&& other) noexcept {
   if (this != &other) {
     const Session former(std::move(*this));  // ends as ~Session() does
     core_ = std::move(other.core_);
+    shared_ = other.shared_;
   }
   return *this;
 }
 
 Session::~Session() {
   // Exports and imports may outlive this object; the callback's captures may not.
-  if (core_ != nullptr) core_->detach();
+  if (core_ != nullptr && !shared_) core_->detach();
+}
+
+Session Session::share() const {
+  Session other(core_);
+  other.shared_ = true;
+  return other;
 }
 
 Result<Session> Session::open(const SessionOptions& options) {

@@ -10,11 +10,12 @@
 
 namespace imex::memory {
 
-/// WaitOptions in the words of a policy. Borrows the abort word; null: none.
+/// WaitOptions in the words of a policy. Borrows the abort words; null: none.
 template <class Atomics>
 struct WaitLimits {
   SteadyTime deadline = kNoDeadline;
   const typename Atomics::Word64* abort = nullptr;
+  const typename Atomics::Word64* abort_also = nullptr;  ///< looked at while `abort` is 0
   WaitPolicy policy{};
 };
 
@@ -29,8 +30,12 @@ enum class SpinEnd : std::uint8_t {
 /// it.
 template <class Atomics>
 [[nodiscard]] std::uint64_t load_abort(Atomics& atomics, const WaitLimits<Atomics>& limits) {
-  if (limits.abort == nullptr) return 0;
-  return atomics.load(*limits.abort, std::memory_order_acquire, Site::kAbortPoll);
+  for (const auto* word : {limits.abort, limits.abort_also}) {
+    if (word == nullptr) continue;
+    const std::uint64_t seen = atomics.load(*word, std::memory_order_acquire, Site::kAbortPoll);
+    if (seen != 0) return seen;
+  }
+  return 0;
 }
 
 /// Calls `poll` until it returns true, through the stages tight loads, loads with pauses, yields.

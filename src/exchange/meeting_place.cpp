@@ -1,0 +1,185 @@
+#include "meeting_place.hpp"
+
+#include <atomic>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "base/result.hpp"
+
+namespace imex::exchange {
+
+namespace {
+
+constexpr std::uint64_t kBoardMagic = 0x3144'5242'5845'4d49ULL;  // "IMEXBRD1" in memory
+
+}  // namespace
+
+/// All-zero bytes are a fresh board, but for the first words, which its maker sets before it
+/// gives out the id.
+struct MeetingPlace::Board {
+  std::uint64_t magic;
+  std::uint64_t generation;           ///< of the communicator that begins here
+  alignas(128) SignalCell arrived;    ///< counts ranks whose slot is filled
+  alignas(128) SignalCell concluded;  ///< counts ranks that have mapped all others
+  struct alignas(128) Slot {
+    std::atomic<std::uint32_t> taken;   ///< by compare-and-swap: two ranks of one number
+    std::atomic<std::uint32_t> filled;  ///< release: all below is written
+    std::uint32_t ranks;
+    std::uint32_t reserved;
+    std::uint64_t options_digest;
+    MemoryName name;
+  };
+  Slot slots[kRanksMax];
+};
+
+MeetingPlace::MeetingPlace(Publication own, PeerMemory memory, const UniqueId& id)
+    : own_(std::move(own)), memory_(std::move(memory)), id_(id) {}
+
+MeetingPlace::Board& MeetingPlace::board() const noexcept {
+  return *reinterpret_cast<Board*>(memory_.data);
+}
+
+Result<std::shared_ptr<MeetingPlace>> MeetingPlace::create(Connector& connector,
+                                                           std::uint64_t generation) {
+  IMEX_TRY(auto made, Allocation::create(sizeof(Board), {.pages = Pages::kSmall}));
+  const auto memory = std::make_shared<Allocation>(std::move(made));
+  IMEX_TRY(auto published, connector.publish(memory));
+  UniqueId id;
+  std::memcpy(id.bytes.data(), published.name.bytes.data(), published.name.bytes.size());
+  IMEX_TRY(auto opened, connector.open(published.name, sizeof(Board)));
+  std::shared_ptr<MeetingPlace> place(
+      new MeetingPlace(std::move(published), std::move(opened), id));
+  place->board().generation = generation;
+  place->board().magic = kBoardMagic;
+  return place;
+}
+
+Result<std::shared_ptr<MeetingPlace>> MeetingPlace::join(Connector& connector, const UniqueId& id) {
+  MemoryName name;
+  std::memcpy(name.bytes.data(), id.bytes.data(), name.bytes.size());
+  auto memory = connector.open(name, sizeof(Board));
+  if (!memory) return fail(std::move(memory).error().context("join the other ranks"));
+  std::shared_ptr<MeetingPlace> place(new MeetingPlace({}, std::move(*memory), id));
+  if (place->board().magic != kBoardMagic) {
+    return fail(Errc::kDataLoss, "join the other ranks: their meeting place is damaged");
+  }
+  return place;
+}
+
+std::uint64_t MeetingPlace::generation() const noexcept { return board().generation; }
+
+Result<std::vector<MemoryName>> MeetingPlace::attend(const Attendance& who,
+                                                     const MemoryName& name) {
+  Board& all = board();
+  Board::Slot& mine = all.slots[who.rank];
+  std::uint32_t free = 0;
+  if (!mine.taken.compare_exchange_strong(free, 1, std::memory_order_relaxed)) {
+    return fail(Errc::kAlreadyExists, fmt::format("rank {} has joined already", who.rank),
+                "give each rank its own number, and each communicator its own rendezvous");
+  }
+  mine.ranks = who.ranks;
+  mine.options_digest = who.options_digest;
+  mine.name = name;
+  mine.filled.store(1, std::memory_order_release);
+  Signal(all.arrived).notify();
+
+  const WaitOptions wait{.deadline = who.deadline, .policy = WaitPolicy::for_ranks(who.ranks)};
+  const WaitResult waited = Signal(all.arrived).wait_until(who.ranks, wait);
+  std::vector<MemoryName> names(who.ranks);
+  std::vector<std::uint32_t> missing;
+  for (std::uint32_t rank = 0; rank != who.ranks; ++rank) {
+    const Board::Slot& slot = all.slots[rank];
+    if (slot.filled.load(std::memory_order_acquire) == 0) {
+      missing.push_back(rank);
+      continue;
+    }
+    names[rank] = slot.name;
+    if (slot.ranks != who.ranks || slot.options_digest != who.options_digest) {
+      return fail(
+          Errc::kInvalidArgument,
+          fmt::format("rank {} wants {} ranks, rank {} wants {}{}", who.rank, who.ranks, rank,
+                      slot.ranks, slot.ranks == who.ranks ? ", with other options" : ""));
+    }
+  }
+  if (!waited.ok() || !missing.empty()) {
+    return fail(Errc::kDeadlineExceeded,
+                fmt::format("{} of {} ranks did not come in time: {}", missing.size(), who.ranks,
+                            fmt::join(missing, ", ")));
+  }
+  return names;
+}
+
+Result<void> MeetingPlace::conclude(const Attendance& who) {
+  Signal concluded(board().concluded);
+  concluded.notify();
+  const WaitOptions wait{.deadline = who.deadline, .policy = WaitPolicy::for_ranks(who.ranks)};
+  const WaitResult waited = concluded.wait_until(who.ranks, wait);
+  if (waited.ok()) return {};
+  return fail(Errc::kDeadlineExceeded,
+              fmt::format("{} of {} ranks could not map the others in time",
+                          who.ranks - waited.seen, who.ranks));
+}
+
+}  // namespace imex::exchange
+
+namespace imex {
+
+namespace {
+
+constexpr std::string_view kHexDigits = "0123456789abcdef";
+
+}  // namespace
+
+std::string UniqueId::to_hex() const {
+  std::string text;
+  for (const std::byte byte : bytes) {
+    const auto value = std::to_integer<unsigned>(byte);
+    text += kHexDigits[value >> 4U];
+    text += kHexDigits[value & 15U];
+  }
+  return text;
+}
+
+Result<UniqueId> UniqueId::from_hex(std::string_view text) {
+  UniqueId id;
+  if (text.size() != 2 * id.bytes.size()) {
+    return fail(
+        Errc::kInvalidArgument,
+        fmt::format("unique id of {} characters: 256 hexadecimal digits wanted", text.size()));
+  }
+  for (std::size_t i = 0; i != text.size(); ++i) {
+    const char lower = text[i] >= 'A' && text[i] <= 'F' ? static_cast<char>(text[i] + 32) : text[i];
+    const std::size_t digit = kHexDigits.find(lower);
+    if (digit == std::string_view::npos) {
+      return fail(Errc::kInvalidArgument,
+                  fmt::format("unique id: character {} is no hexadecimal digit", i + 1));
+    }
+    id.bytes[i / 2] = id.bytes[i / 2] << 4U | static_cast<std::byte>(digit);
+  }
+  return id;
+}
+
+Rendezvous::Rendezvous(std::shared_ptr<exchange::MeetingPlace> place) noexcept
+    : place_(std::move(place)) {}
+Rendezvous::Rendezvous(Rendezvous&&) noexcept = default;
+Rendezvous& Rendezvous::operator=(Rendezvous&&) noexcept = default;
+Rendezvous::~Rendezvous() = default;
+
+const UniqueId& Rendezvous::id() const noexcept { return place_->id(); }
+
+Result<Rendezvous> Rendezvous::create() {
+  IMEX_TRY(auto place, exchange::MeetingPlace::create(*exchange::direct_connector()));
+  return Rendezvous(std::move(place));
+}
+
+Result<Rendezvous> Rendezvous::create(const Session& session) {
+  IMEX_TRY(const auto connector, exchange::session_connector(session, kNoRank));
+  IMEX_TRY(auto place, exchange::MeetingPlace::create(*connector));
+  return Rendezvous(std::move(place));
+}
+
+}  // namespace imex

@@ -1,0 +1,54 @@
+/// Where ranks that know nothing but an id find each other.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include <imex/communicator.hpp>
+#include <imex/signal.hpp>
+
+#include "connector.hpp"
+
+namespace imex::exchange {
+
+/// The shared memory behind a Rendezvous: a slot per rank. Every rank joins, leaves the name of its
+/// window in its slot, and waits for the others. Serves one meeting.
+class MeetingPlace {
+ public:
+  [[nodiscard]] static Result<std::shared_ptr<MeetingPlace>> create(Connector& connector,
+                                                                    std::uint64_t generation = 1);
+  /// Errors: as Connector::open().
+  [[nodiscard]] static Result<std::shared_ptr<MeetingPlace>> join(Connector& connector,
+                                                                  const UniqueId& id);
+  MeetingPlace(const MeetingPlace&) = delete;
+  MeetingPlace& operator=(const MeetingPlace&) = delete;
+
+  [[nodiscard]] const UniqueId& id() const noexcept { return id_; }
+  /// Of the communicator that begins here.
+  [[nodiscard]] std::uint64_t generation() const noexcept;
+
+  struct Attendance {
+    std::uint32_t rank = 0, ranks = 0;
+    std::uint64_t options_digest = 0;
+    SteadyTime deadline = kNoDeadline;
+  };
+  /// Returns the names that all ranks left, by rank. Errors: kAlreadyExists (the rank is taken),
+  /// kInvalidArgument (ranks disagree about size or options), kDeadlineExceeded with who is
+  /// missing.
+  [[nodiscard]] Result<std::vector<MemoryName>> attend(const Attendance& who,
+                                                       const MemoryName& name);
+  /// Returns once all ranks have mapped each other. Errors: kDeadlineExceeded.
+  [[nodiscard]] Result<void> conclude(const Attendance& who);
+
+ private:
+  struct Board;
+  MeetingPlace(Publication own, PeerMemory memory, const UniqueId& id);
+  [[nodiscard]] Board& board() const noexcept;
+
+  Publication own_;  // empty for who joined
+  PeerMemory memory_;
+  UniqueId id_;
+};
+
+}  // namespace imex::exchange
