@@ -179,19 +179,24 @@ Result<Mapping> Mapping::map(int fd, std::size_t size_bytes, const Options& opti
   IMEX_CHECK_OK(check_file_size(fd, size_bytes));
   IMEX_TRY(const std::size_t page, file_page_bytes(fd));
   const std::size_t whole_bytes = (size_bytes + page - 1) / page * page;
-  IMEX_TRY(std::byte * range, reserve_range(whole_bytes, std::max(options.alignment, page)));
-
+  // The kernel aligns to the file's pages by itself; reserving first would cost three calls more.
+  std::byte* wanted = nullptr;
+  if (options.alignment > page) {
+    IMEX_TRY(wanted, reserve_range(whole_bytes, options.alignment));
+  }
   const int access = protection(options.access);
-  if (::mmap(range, whole_bytes, access, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED) {
+  void* const range = ::mmap(wanted, whole_bytes, access,
+                             wanted == nullptr ? MAP_SHARED : MAP_SHARED | MAP_FIXED, fd, 0);
+  if (range == MAP_FAILED) {
     const int error = errno;
-    ::munmap(range, whole_bytes);
+    if (wanted != nullptr) ::munmap(wanted, whole_bytes);
     return fail(
         system_error(error, fmt::format("map {} of descriptor {}", format_size(size_bytes), fd)));
   }
-  Mapping mapping(range, size_bytes, whole_bytes, options.access);
+  Mapping mapping(static_cast<std::byte*>(range), size_bytes, whole_bytes, options.access);
   // Advice only: kernels without transparent huge pages refuse it, and small pages do as well.
-  if (options.advise_huge) ::madvise(range, whole_bytes, MADV_HUGEPAGE);
-  if (options.populate) IMEX_CHECK_OK(populate(range, whole_bytes, fd, access));
+  if (options.advise_huge) ::madvise(mapping.data(), whole_bytes, MADV_HUGEPAGE);
+  if (options.populate) IMEX_CHECK_OK(populate(mapping.data(), whole_bytes, fd, access));
   return mapping;
 }
 

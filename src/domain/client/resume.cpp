@@ -63,6 +63,11 @@ void SessionCore::reconnect() {
   if (stopping()) return;
   pause_ = std::clamp(pause_ * 2, kPauseMin, kPauseMax);
   const auto outcome = try_resume();
+  {
+    const MutexLock lock(mutex_);
+    resuming_ = false;
+    changed_.notify_all();
+  }
   if (!outcome) return;
   if (*outcome != Errc::kOk) return lose_daemon(*outcome);
   wire_is_idle_ = false;
@@ -85,6 +90,10 @@ std::optional<Errc> SessionCore::try_resume() {
   }
   if (may_pass(answer->reply.code)) return std::nullopt;
   if (answer->reply.code != Errc::kOk) return answer->reply.code;
+  {
+    const MutexLock lock(mutex_);
+    resuming_ = true;
+  }
 
   auto events = RequestWire::connect(channel_path_, kConnectTimeout);
   if (!events) return std::nullopt;

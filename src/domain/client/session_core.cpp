@@ -117,6 +117,12 @@ SessionCore::~SessionCore() {
     static_cast<void>(thread_.release());
     return;
   }
+  {
+    // A daemon that is just coming back would take an end now for the death of this process.
+    const SteadyTime until = Clock::now() + kLongWait;
+    const MutexLock lock(mutex_);
+    while (resuming_ && Clock::now() < until) static_cast<void>(changed_.wait_until(mutex_, until));
+  }
   stopping_.store(true, std::memory_order_release);
   wake_.raise();
   thread_->join();

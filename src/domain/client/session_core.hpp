@@ -212,6 +212,8 @@ class SessionCore {
   std::uint32_t turns_ IMEX_GUARDED_BY(mutex_) = 0;  ///< requests on their way; given while kUp
   std::uint32_t turn_waiters_ IMEX_GUARDED_BY(mutex_) = 0;
   LinkState link_ IMEX_GUARDED_BY(mutex_) = LinkState::kUp;
+  /// The daemon is back and knows this session again, not yet all that it has.
+  bool resuming_ IMEX_GUARDED_BY(mutex_) = false;
   SteadyTime lease_end_ IMEX_GUARDED_BY(mutex_){};
   Errc lost_reason_ IMEX_GUARDED_BY(mutex_) = Errc::kOk;
   std::map<ExportId, std::shared_ptr<ExportRecord>> exports_ IMEX_GUARDED_BY(mutex_);

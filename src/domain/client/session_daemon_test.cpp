@@ -104,6 +104,26 @@ TEST(SessionTest, APeerThatDiedWhileTheDaemonWasAwayIsNoticedAfterwards) {
   EXPECT_EQ(session.default_scope().error()->code, Errc::kPeerLost);
 }
 
+TEST(SessionTest, WhoEndsInOrderWhileItsDaemonComesBackIsNoLoss) {
+  TestDaemon daemon;
+  Session stays = open_session(daemon);
+  const AbortScope scope = stays.create_scope().value();
+  Allocation memory = allocate();
+  Export exported = export_from(stays, memory, {.scope = scope});
+  for (int round = 0; round != 50; ++round) {
+    std::optional<Session> leaves(open_session(daemon, 1));
+    std::optional<Import> imported(import_to(*leaves, exported.handle()));
+    daemon.kill();
+    daemon.start();
+    ASSERT_TRUE(daemon.reaches([](const BrokerSize& size) { return size.connections == 4; }));
+    imported.reset();
+    leaves.reset();
+    ASSERT_TRUE(daemon.reaches([](const BrokerSize& size) { return size.sessions == 1; }));
+    ASSERT_FALSE(scope.error()) << "round " << round << ": " << scope.error()->to_string();
+    ASSERT_TRUE(await_event(stays, Kind::kDaemonResumed));
+  }
+}
+
 TEST(SessionTest, TheSameDaemonTakesTheSessionBackWhenOnlyAConnectionBroke) {
   TestDaemon daemon;
   Session session = open_session(daemon);
