@@ -24,6 +24,12 @@ struct imex_import {
 struct imex_operation {
   imex::Import::Operation value;
 };
+struct imex_rendezvous {
+  imex::Rendezvous value;
+};
+struct imex_communicator {
+  imex::Communicator value;
+};
 
 namespace imex::c {
 
