@@ -49,6 +49,8 @@ struct UniqueId {
 namespace exchange {
 class MeetingPlace;
 class Core;
+class OperationQueue;
+struct StartedOperation;
 }  // namespace exchange
 
 /// The place where ranks meet: a small piece of shared memory. Serves one communicator. Must live
@@ -69,8 +71,30 @@ class IMEX_API Rendezvous {
   [[nodiscard]] const UniqueId& id() const noexcept;
 
  private:
+  friend class Communicator;
   explicit Rendezvous(std::shared_ptr<exchange::MeetingPlace> place) noexcept;
   std::shared_ptr<exchange::MeetingPlace> place_;
+};
+
+/// An operation that was started: see Communicator::start_all_reduce(). Movable. Its buffers belong
+/// to it until it is done. Dropping it does not end the operation. Not to be used once the
+/// communicator has ended.
+class IMEX_API Request {
+ public:
+  Request(Request&&) noexcept;
+  Request& operator=(Request&&) noexcept;
+  ~Request();
+  /// Whether it is done; never blocks on a peer.
+  [[nodiscard]] bool test() const;
+  /// Its result. Any number of times.
+  [[nodiscard]] Result<void> wait();
+
+ private:
+  friend class Communicator;
+  Request(exchange::OperationQueue& queue,
+          std::shared_ptr<exchange::StartedOperation> operation) noexcept;
+  exchange::OperationQueue* queue_;
+  std::shared_ptr<exchange::StartedOperation> operation_;
 };
 
 /// How much the bits of a float sum may depend on (exchange.md 2.5).
@@ -139,7 +163,7 @@ class IMEX_API Communicator {
 
   [[nodiscard]] std::uint32_t rank() const noexcept;
   [[nodiscard]] std::uint32_t size() const noexcept;
-  /// Grows by one with each shrink(); peers of another generation are refused.
+  /// Grows by one with each shrink(), split() and grow(); peers of another generation are refused.
   [[nodiscard]] std::uint64_t generation() const noexcept;
 
   /// Reduces `count` elements of every rank's `in`; every rank gets all results.
@@ -176,12 +200,51 @@ class IMEX_API Communicator {
   /// Returns when every rank has called it; what each wrote before is visible to all after.
   [[nodiscard]] Result<void> barrier(std::uint32_t lane = 0);
 
+  // The same without waiting: a thread of the lane does the operation, after those started before;
+  // a wait() that comes first does it itself. At most 64 are started and not done
+  // (kResourceExhausted); the blocking operations are refused on the lane meanwhile
+  // (kFailedPrecondition). All ranks start the same operations in the same order.
+  [[nodiscard]] Result<Request> start_all_reduce(const void* in, void* out, std::size_t count,
+                                                 DataType type, ReduceOp op,
+                                                 std::uint32_t lane = 0);
+  [[nodiscard]] Result<Request> start_reduce_scatter(const void* in, void* out, std::size_t count,
+                                                     DataType type, ReduceOp op,
+                                                     std::uint32_t lane = 0);
+  [[nodiscard]] Result<Request> start_all_gather(const void* in, void* out, std::size_t bytes,
+                                                 std::uint32_t lane = 0);
+  [[nodiscard]] Result<Request> start_broadcast(void* buffer, std::size_t bytes, std::uint32_t root,
+                                                std::uint32_t lane = 0);
+  [[nodiscard]] Result<Request> start_reduce(const void* in, void* out, std::size_t count,
+                                             DataType type, ReduceOp op, std::uint32_t root,
+                                             std::uint32_t lane = 0);
+  [[nodiscard]] Result<Request> start_all_to_all(const void* in, void* out, std::size_t bytes,
+                                                 std::uint32_t lane = 0);
+  [[nodiscard]] Result<Request> start_send(const void* data, std::size_t bytes, std::uint32_t peer,
+                                           std::uint32_t lane = 0);
+  [[nodiscard]] Result<Request> start_receive(void* data, std::size_t bytes, std::uint32_t peer,
+                                              std::uint32_t lane = 0);
+  [[nodiscard]] Result<Request> start_barrier(std::uint32_t lane = 0);
+
   /// Collective: memory of the same size in every rank, zeroed, mapped by all. Lives as long as the
   /// communicator. Errors: kResourceExhausted.
   [[nodiscard]] Result<std::span<std::byte>> allocate(std::size_t bytes);
   /// `offset` bytes into `peer`'s part of the buffer that allocate() returned here.
   [[nodiscard]] Result<std::span<std::byte>> peer_memory(std::span<const std::byte> buffer,
                                                          std::uint32_t peer) const;
+
+  /// Writes `bytes` to where `target`, an address in memory from allocate() here, lies in `peer`'s
+  /// memory. The peer takes no part; it sees the bytes after the next put_signal() or barrier().
+  [[nodiscard]] Result<void> put(const void* data, void* target, std::size_t bytes,
+                                 std::uint32_t peer, std::uint32_t lane = 0);
+  /// The same, and then adds one to the count of a signal (0 to 7) from this rank to `peer`. All
+  /// that this thread has put there before is visible to who has waited for the count.
+  [[nodiscard]] Result<void> put_signal(const void* data, void* target, std::size_t bytes,
+                                        std::uint32_t peer, std::uint32_t signal = 0,
+                                        std::uint32_t lane = 0);
+  /// Returns when `peer` has put at least `count` times, since the communicator began, with this
+  /// signal on this lane.
+  [[nodiscard]] Result<void> wait_signal(std::uint32_t peer, std::uint64_t count,
+                                         std::uint32_t signal = 0, std::uint32_t lane = 0);
 
   /// Ends all operations of all ranks, now and later, with kAborted. Any thread.
   void abort() noexcept;
@@ -190,9 +253,20 @@ class IMEX_API Communicator {
 
   /// Collective among the survivors: a new communicator without the ranks `dead` (in this one's
   /// numbers), in the same order, under the next generation. All survivors name the same ranks.
-  /// Succeeds once; may be tried again, with more ranks, when another one was lost meanwhile: 8 times.
-  /// Errors: kPeerLost with the rank, kDeadlineExceeded, kFailedPrecondition, kResourceExhausted.
+  /// Succeeds once; may be tried again, with more ranks, when another one was lost meanwhile: 8
+  /// times. Errors: kPeerLost with the rank, kDeadlineExceeded, kFailedPrecondition,
+  /// kResourceExhausted.
   [[nodiscard]] Result<Communicator> shrink(std::span<const std::uint32_t> dead);
+  /// Collective on all ranks: a new communicator for those of one color, ordered by `key`, then by
+  /// rank, under the next generation; nothing for a rank without a color. Uses lane 0.
+  [[nodiscard]] Result<std::optional<Communicator>> split(std::optional<std::uint32_t> color,
+                                                          std::int64_t key = 0);
+  /// Where more ranks meet these: one of them makes the place and gives its id to all, old and new.
+  [[nodiscard]] Result<Rendezvous> rendezvous() const;
+  /// Collective among these and the newcomers, which call create() with the same id, ranks from
+  /// size() on, and the same options: a new communicator of `ranks` ranks under the next
+  /// generation, in which these keep their numbers. This one stays as it is. Errors: as create().
+  [[nodiscard]] Result<Communicator> grow(const UniqueId& id, std::uint32_t ranks);
   /// Ranks whose loss was noticed so far.
   [[nodiscard]] std::vector<std::uint32_t> lost_ranks() const;
 
@@ -206,6 +280,8 @@ class IMEX_API Communicator {
 
  private:
   explicit Communicator(std::unique_ptr<exchange::Core> core) noexcept;
+  template <class Operation>
+  [[nodiscard]] Result<Request> start(std::uint32_t lane, Operation&& operation);
   std::unique_ptr<exchange::Core> core_;
 };
 

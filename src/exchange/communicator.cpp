@@ -4,6 +4,7 @@
 
 #include "base/result.hpp"
 #include "core.hpp"
+#include "meeting_place.hpp"
 
 namespace imex {
 
@@ -77,6 +78,81 @@ Result<void> Communicator::receive(void* data, std::size_t bytes, std::uint32_t 
 }
 Result<void> Communicator::barrier(std::uint32_t lane) { return core_->barrier(lane); }
 
+// ---- started operations ----
+
+Request::Request(exchange::OperationQueue& queue,
+                 std::shared_ptr<exchange::StartedOperation> operation) noexcept
+    : queue_(&queue), operation_(std::move(operation)) {}
+Request::Request(Request&&) noexcept = default;
+Request& Request::operator=(Request&&) noexcept = default;
+Request::~Request() = default;
+bool Request::test() const { return queue_->done(*operation_); }
+Result<void> Request::wait() { return queue_->wait(*operation_); }
+
+template <class Operation>
+Result<Request> Communicator::start(std::uint32_t lane, Operation&& operation) {
+  // By the core, which stays where it is when the communicator is moved.
+  IMEX_TRY(auto started, core_->start(lane, [core = core_.get(), operation]() -> Result<void> {
+    return operation(*core);
+  }));
+  return Request(core_->started(lane), std::move(started));
+}
+
+Result<Request> Communicator::start_all_reduce(const void* in, void* out, std::size_t count,
+                                               DataType type, ReduceOp op, std::uint32_t lane) {
+  return start(lane, [=](exchange::Core& core) {
+    return core.all_reduce({in, out, count, type, op}, lane);
+  });
+}
+Result<Request> Communicator::start_reduce_scatter(const void* in, void* out, std::size_t count,
+                                                   DataType type, ReduceOp op, std::uint32_t lane) {
+  return start(lane, [=](exchange::Core& core) {
+    return core.reduce_scatter({in, out, count, type, op}, lane);
+  });
+}
+Result<Request> Communicator::start_all_gather(const void* in, void* out, std::size_t bytes,
+                                               std::uint32_t lane) {
+  return start(lane, [=](exchange::Core& core) {
+    return core.all_gather(as_bytes_of(in), as_bytes_of(out), bytes, lane);
+  });
+}
+Result<Request> Communicator::start_broadcast(void* buffer, std::size_t bytes, std::uint32_t root,
+                                              std::uint32_t lane) {
+  return start(lane, [=](exchange::Core& core) {
+    return core.broadcast({as_bytes_of(buffer), bytes}, root, lane);
+  });
+}
+Result<Request> Communicator::start_reduce(const void* in, void* out, std::size_t count,
+                                           DataType type, ReduceOp op, std::uint32_t root,
+                                           std::uint32_t lane) {
+  return start(lane, [=](exchange::Core& core) {
+    return core.reduce({in, out, count, type, op}, root, lane);
+  });
+}
+Result<Request> Communicator::start_all_to_all(const void* in, void* out, std::size_t bytes,
+                                               std::uint32_t lane) {
+  return start(lane, [=](exchange::Core& core) {
+    return core.all_to_all(as_bytes_of(in), as_bytes_of(out), bytes, lane);
+  });
+}
+Result<Request> Communicator::start_send(const void* data, std::size_t bytes, std::uint32_t peer,
+                                         std::uint32_t lane) {
+  return start(lane, [=](exchange::Core& core) {
+    return core.send({as_bytes_of(data), bytes}, peer, lane);
+  });
+}
+Result<Request> Communicator::start_receive(void* data, std::size_t bytes, std::uint32_t peer,
+                                            std::uint32_t lane) {
+  return start(lane, [=](exchange::Core& core) {
+    return core.receive({as_bytes_of(data), bytes}, peer, lane);
+  });
+}
+Result<Request> Communicator::start_barrier(std::uint32_t lane) {
+  return start(lane, [=](exchange::Core& core) { return core.barrier(lane); });
+}
+
+// ---- memory, failure, other communicators ----
+
 Result<std::span<std::byte>> Communicator::allocate(std::size_t bytes) {
   return core_->allocate(bytes);
 }
@@ -84,12 +160,42 @@ Result<std::span<std::byte>> Communicator::peer_memory(std::span<const std::byte
                                                        std::uint32_t peer) const {
   return core_->peer_memory(buffer, peer);
 }
+Result<void> Communicator::put(const void* data, void* target, std::size_t bytes,
+                               std::uint32_t peer, std::uint32_t lane) {
+  return core_->put({as_bytes_of(data), bytes}, as_bytes_of(target), peer, std::nullopt, lane);
+}
+Result<void> Communicator::put_signal(const void* data, void* target, std::size_t bytes,
+                                      std::uint32_t peer, std::uint32_t signal,
+                                      std::uint32_t lane) {
+  return core_->put({as_bytes_of(data), bytes}, as_bytes_of(target), peer, signal, lane);
+}
+Result<void> Communicator::wait_signal(std::uint32_t peer, std::uint64_t count,
+                                       std::uint32_t signal, std::uint32_t lane) {
+  return core_->wait_signal(peer, count, signal, lane);
+}
 void Communicator::abort() noexcept { core_->abort(); }
 std::optional<Error> Communicator::async_error() const { return core_->async_error(); }
 std::vector<std::uint32_t> Communicator::lost_ranks() const { return core_->lost_ranks(); }
 
 Result<Communicator> Communicator::shrink(std::span<const std::uint32_t> dead) {
   IMEX_TRY(auto core, core_->shrink(dead));
+  return Communicator(std::move(core));
+}
+
+Result<std::optional<Communicator>> Communicator::split(std::optional<std::uint32_t> color,
+                                                        std::int64_t key) {
+  IMEX_TRY(auto core, core_->split(color, key));
+  if (core == nullptr) return std::nullopt;
+  return std::optional(Communicator(std::move(core)));
+}
+
+Result<Rendezvous> Communicator::rendezvous() const {
+  IMEX_TRY(auto place, core_->next_meeting());
+  return Rendezvous(std::move(place));
+}
+
+Result<Communicator> Communicator::grow(const UniqueId& id, std::uint32_t ranks) {
+  IMEX_TRY(auto core, core_->grow(id, ranks));
   return Communicator(std::move(core));
 }
 

@@ -77,6 +77,14 @@ Core::Core(std::shared_ptr<Connector> connector, const Identity& who,
       tuning_(who.ranks, {}) {}
 
 Core::~Core() {
+  if (!lanes_.empty()) {
+    // Operations that were started and not waited for: the one that runs must not outlive this.
+    for (const auto& lane : lanes_) {
+      if (lane->started.blocks_this_thread())
+        abort_rank(header(), memory::encode_abort({.code = Errc::kAborted, .rank = who_.rank}));
+    }
+    lanes_.clear();
+  }
   for (const std::uint64_t id : watched_) watch_->forget(id);
   if (window_ == nullptr) return;
   // Release: all that this rank stored for its peers comes before.
@@ -279,6 +287,17 @@ void Core::abort_all(std::uint64_t word) noexcept {
     if (rank == who_.rank) continue;
     reach(rank, [&](WindowHeader& peer) { abort_rank(peer, word); });
   }
+}
+
+Result<std::shared_ptr<StartedOperation>> Core::start(std::uint32_t lane,
+                                                      std::function<Result<void>()> operation) {
+  IMEX_CHECK_OK(check_lane(lane));
+  return lanes_[lane]->started.start(std::move(operation));
+}
+
+Result<void> Core::check_lane(std::uint32_t lane) const {
+  if (lane < lanes_.size()) return {};
+  return fail(Errc::kInvalidArgument, fmt::format("lane {} of {} lanes", lane, lanes_.size()));
 }
 
 void Core::abort() noexcept {

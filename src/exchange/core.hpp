@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include <imex/communicator.hpp>
@@ -63,6 +64,8 @@ struct CallFacts {
     kReceive,
     kBarrier,
     kAllocate,
+    kPut,
+    kWaitSignal,
   };
   Kind kind = Kind::kBarrier;
   std::size_t bytes = 0;  ///< of one rank's vector or part
@@ -74,9 +77,12 @@ struct CallFacts {
   [[nodiscard]] std::string to_string() const;
   /// Each rank of a collective calls with the same.
   [[nodiscard]] bool collective() const noexcept {
-    return kind != Kind::kSend && kind != Kind::kReceive;
+    return kind != Kind::kSend && kind != Kind::kReceive && kind != Kind::kPut &&
+           kind != Kind::kWaitSignal;
   }
 };
+
+class MeetingPlace;
 
 /// One rank's end. See Communicator for what the operations promise and which may run beside each
 /// other.
@@ -116,13 +122,30 @@ class Core {
   Result<void> receive(std::span<std::byte> data, std::uint32_t peer, std::uint32_t lane);
   Result<void> barrier(std::uint32_t lane);
 
+  Result<void> put(std::span<const std::byte> data, std::byte* target, std::uint32_t peer,
+                   std::optional<std::uint32_t> signal, std::uint32_t lane);
+  Result<void> wait_signal(std::uint32_t peer, std::uint64_t count, std::uint32_t signal,
+                           std::uint32_t lane);
+
   Result<std::span<std::byte>> allocate(std::size_t bytes);
   Result<std::span<std::byte>> peer_memory(std::span<const std::byte> buffer,
                                            std::uint32_t peer) const;
+  /// Runs `operation` on this object after those that were started on the lane before.
+  Result<std::shared_ptr<StartedOperation>> start(std::uint32_t lane,
+                                                  std::function<Result<void>()> operation);
+  /// The queue of a lane that exists.
+  [[nodiscard]] OperationQueue& started(std::uint32_t lane) noexcept {
+    return lanes_[lane]->started;
+  }
   void abort() noexcept;
   [[nodiscard]] std::optional<Error> async_error() const;
   [[nodiscard]] std::vector<std::uint32_t> lost_ranks() const;
   Result<std::unique_ptr<Core>> shrink(std::span<const std::uint32_t> dead);
+  /// Null for a rank without a color.
+  Result<std::unique_ptr<Core>> split(std::optional<std::uint32_t> color, std::int64_t key);
+  /// Where the ranks of the next generation meet.
+  Result<std::shared_ptr<MeetingPlace>> next_meeting() const;
+  Result<std::unique_ptr<Core>> grow(const UniqueId& id, std::uint32_t ranks);
   [[nodiscard]] CommunicatorCounters counters() const noexcept;
 
  private:
@@ -179,9 +202,14 @@ class Core {
   [[nodiscard]] std::uint64_t abort_word() const noexcept;
   void lose(std::uint32_t rank) noexcept;
   void abort_all(std::uint64_t word) noexcept;
+  [[nodiscard]] Result<void> check_lane(std::uint32_t lane) const;
+  /// Another rank of this communicator; `what` it is asked to do.
+  [[nodiscard]] Result<void> check_peer(std::uint32_t peer, std::string_view what) const;
   [[nodiscard]] Error wait_error(const Lane& lane, const CallFacts& call);
   [[nodiscard]] Result<void> finish(Lane& lane, const CallFacts& call, Algorithm algorithm,
                                     bool done);
+  [[nodiscard]] Result<void> swap_equal_parts(Lane& lane, const CallFacts& facts,
+                                              const Parts& parts);
   [[nodiscard]] Result<void> compare_calls(Lane& lane, const CallFacts& call);
   /// Keeps imported memory in place for an operation.
   [[nodiscard]] Result<void> hold_imports(Lane& lane) const;

@@ -14,9 +14,10 @@ namespace imex::exchange {
 
 namespace {
 
-constexpr std::array<std::string_view, 11> kKindNames{
-    "all_reduce",   "reduce_scatter", "all_gather", "broadcast", "reduce",  "all_to_all",
-    "all_to_all_v", "send",           "receive",    "barrier",   "allocate"};
+constexpr std::array<std::string_view, 13> kKindNames{
+    "all_reduce",   "reduce_scatter", "all_gather", "broadcast", "reduce",   "all_to_all",
+    "all_to_all_v", "send",           "receive",    "barrier",   "allocate", "put",
+    "wait_signal"};
 
 const std::byte* bytes_at(const void* data) { return static_cast<const std::byte*>(data); }
 std::byte* bytes_at(void* data) { return static_cast<std::byte*>(data); }
@@ -44,6 +45,29 @@ Result<void> check_vectors(const Core::Vectors& v, std::size_t parts) {
     return fail(Errc::kInvalidArgument, fmt::format("{} elements at no address", v.count));
   }
   return {};
+}
+
+/// What a communicator of one rank has to do.
+void reduce_alone(const ReduceCall& call) {
+  call.kernel({.sources = &call.in,
+               .source_count = 1,
+               .targets = &call.out,
+               .target_count = 1,
+               .elements = call.elements});
+}
+
+ReduceCall reduce_call(const Core::Vectors& v) {
+  return {.in = bytes_at(v.in),
+          .out = bytes_at(v.out),
+          .elements = v.count,
+          .element_bytes = element_bytes(v.type),
+          .kernel = reduce_kernel(v.type, v.op)};
+}
+
+Result<void> check_signal(std::uint32_t signal) {
+  if (signal < kSignals) return {};
+  return fail(Errc::kInvalidArgument,
+              fmt::format("signal {}: 0 to {} wanted", signal, kSignals - 1));
 }
 
 tl::unexpected<Error> overlap(std::size_t bytes) {
@@ -89,11 +113,13 @@ std::string CallFacts::to_string() const {
 class Core::Turn {
  public:
   static Result<Turn> take(Core& core, std::uint32_t number, const CallFacts& call) {
-    if (number >= core.lanes_.size()) {
-      return fail(Errc::kInvalidArgument,
-                  fmt::format("lane {} of {} lanes", number, core.lanes_.size()));
-    }
+    IMEX_CHECK_OK(core.check_lane(number));
     Lane& lane = *core.lanes_[number];
+    if (lane.started.blocks_this_thread()) {
+      return fail(Errc::kFailedPrecondition,
+                  fmt::format("lane {} has operations that were started and not finished", number),
+                  "wait for them first");
+    }
     // Acquire: pairs with the release of the thread that had the lane before.
     if (lane.busy.exchange(1, std::memory_order_acquire) != 0) {
       return fail(Errc::kFailedPrecondition,
@@ -246,11 +272,7 @@ bool Core::run_all_reduce(Lane& lane, Algorithm algorithm, const ReduceCall& cal
 
 Result<void> Core::all_reduce(const Vectors& v, std::uint32_t number) {
   IMEX_CHECK_OK(check_vectors(v, 1));
-  const ReduceCall call{.in = bytes_at(v.in),
-                        .out = bytes_at(v.out),
-                        .elements = v.count,
-                        .element_bytes = element_bytes(v.type),
-                        .kernel = reduce_kernel(v.type, v.op)};
+  const ReduceCall call = reduce_call(v);
   const std::size_t bytes = call.bytes();
   if (bytes != 0 && v.out == nullptr) return fail(Errc::kInvalidArgument, "all_reduce to nowhere");
   if (!apart_or_same(call.in, call.out, bytes)) return overlap(bytes);
@@ -264,11 +286,7 @@ Result<void> Core::all_reduce(const Vectors& v, std::uint32_t number) {
   IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
   if (bytes == 0) return finish(turn.lane(), facts, Algorithm::kAuto, true);
   if (who_.ranks == 1) {
-    call.kernel({.sources = &call.in,
-                 .source_count = 1,
-                 .targets = &call.out,
-                 .target_count = 1,
-                 .elements = call.elements});
+    reduce_alone(call);
     return finish(turn.lane(), facts, Algorithm::kAuto, true);
   }
   const Algorithm algorithm = choice(bytes, facts.registered);
@@ -278,11 +296,7 @@ Result<void> Core::all_reduce(const Vectors& v, std::uint32_t number) {
 
 Result<void> Core::reduce_scatter(const Vectors& v, std::uint32_t number) {
   IMEX_CHECK_OK(check_vectors(v, who_.ranks));
-  ReduceCall call{.in = bytes_at(v.in),
-                  .out = bytes_at(v.out),
-                  .elements = v.count,
-                  .element_bytes = element_bytes(v.type),
-                  .kernel = reduce_kernel(v.type, v.op)};
+  ReduceCall call = reduce_call(v);
   call.part_stride = call.bytes();
   const std::size_t bytes = call.bytes();
   if (bytes != 0 && v.out == nullptr)
@@ -294,11 +308,7 @@ Result<void> Core::reduce_scatter(const Vectors& v, std::uint32_t number) {
   IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
   if (bytes == 0) return finish(turn.lane(), facts, Algorithm::kAuto, true);
   if (who_.ranks == 1) {
-    call.kernel({.sources = &call.in,
-                 .source_count = 1,
-                 .targets = &call.out,
-                 .target_count = 1,
-                 .elements = call.elements});
+    reduce_alone(call);
     return finish(turn.lane(), facts, Algorithm::kAuto, true);
   }
   const bool small = bytes <= kPacketBytesMax;
@@ -311,11 +321,7 @@ Result<void> Core::reduce(const Vectors& v, std::uint32_t root, std::uint32_t nu
   if (root >= who_.ranks) {
     return fail(Errc::kInvalidArgument, fmt::format("root {} of {} ranks", root, who_.ranks));
   }
-  const ReduceCall call{.in = bytes_at(v.in),
-                        .out = bytes_at(v.out),
-                        .elements = v.count,
-                        .element_bytes = element_bytes(v.type),
-                        .kernel = reduce_kernel(v.type, v.op)};
+  const ReduceCall call = reduce_call(v);
   if (who_.rank == root) {
     if (call.bytes() != 0 && v.out == nullptr)
       return fail(Errc::kInvalidArgument, "reduce to nowhere");
@@ -328,11 +334,7 @@ Result<void> Core::reduce(const Vectors& v, std::uint32_t root, std::uint32_t nu
                         .root = root};
   IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
   if (who_.ranks == 1 && v.count != 0) {
-    call.kernel({.sources = &call.in,
-                 .source_count = 1,
-                 .targets = &call.out,
-                 .target_count = 1,
-                 .elements = call.elements});
+    reduce_alone(call);
     return finish(turn.lane(), facts, Algorithm::kAuto, true);
   }
   return finish(turn.lane(), facts, Algorithm::kRing, reduce_to(turn.lane(), root, call));
@@ -348,6 +350,12 @@ Result<void> Core::broadcast(std::span<std::byte> data, std::uint32_t root, std:
   return finish(turn.lane(), facts, Algorithm::kRing, done);
 }
 
+Result<void> Core::swap_equal_parts(Lane& lane, const CallFacts& facts, const Parts& parts) {
+  const bool small = facts.bytes <= kPacketBytesMax;
+  return finish(lane, facts, small ? Algorithm::kPacket : Algorithm::kRing,
+                small ? swap_small_parts(lane, parts, facts.bytes) : swap_parts(lane, parts));
+}
+
 Result<void> Core::all_gather(const std::byte* in, std::byte* out, std::size_t bytes,
                               std::uint32_t number) {
   std::vector<std::span<const std::byte>> sends(who_.ranks, {in, bytes});
@@ -360,11 +368,7 @@ Result<void> Core::all_gather(const std::byte* in, std::byte* out, std::size_t b
   const CallFacts facts{.kind = CallFacts::Kind::kAllGather, .bytes = bytes};
   IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
   if (own != in && bytes != 0) std::memcpy(own, in, bytes);
-  const bool small = bytes <= kPacketBytesMax;
-  const Parts parts{.sends = sends, .receives = receives};
-  return finish(
-      turn.lane(), facts, small ? Algorithm::kPacket : Algorithm::kRing,
-      small ? swap_small_parts(turn.lane(), parts, bytes) : swap_parts(turn.lane(), parts));
+  return swap_equal_parts(turn.lane(), facts, {.sends = sends, .receives = receives});
 }
 
 Result<void> Core::all_to_all(const std::byte* in, std::byte* out, std::size_t bytes,
@@ -379,11 +383,7 @@ Result<void> Core::all_to_all(const std::byte* in, std::byte* out, std::size_t b
   const CallFacts facts{.kind = CallFacts::Kind::kAllToAll, .bytes = bytes};
   IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
   if (bytes != 0) std::memcpy(receives[who_.rank].data(), sends[who_.rank].data(), bytes);
-  const bool small = bytes <= kPacketBytesMax;
-  const Parts parts{.sends = sends, .receives = receives};
-  return finish(
-      turn.lane(), facts, small ? Algorithm::kPacket : Algorithm::kRing,
-      small ? swap_small_parts(turn.lane(), parts, bytes) : swap_parts(turn.lane(), parts));
+  return swap_equal_parts(turn.lane(), facts, {.sends = sends, .receives = receives});
 }
 
 Result<void> Core::all_to_all_v(const Parts& parts, std::uint32_t number) {
@@ -407,24 +407,59 @@ Result<void> Core::all_to_all_v(const Parts& parts, std::uint32_t number) {
   return finish(turn.lane(), facts, Algorithm::kRing, swap_parts(turn.lane(), parts));
 }
 
+Result<void> Core::check_peer(std::uint32_t peer, std::string_view what) const {
+  if (peer < who_.ranks && peer != who_.rank) return {};
+  return fail(Errc::kInvalidArgument,
+              fmt::format("rank {} of {} {} rank {}", who_.rank, who_.ranks, what, peer));
+}
+
 Result<void> Core::send(std::span<const std::byte> data, std::uint32_t peer, std::uint32_t number) {
-  if (peer >= who_.ranks || peer == who_.rank) {
-    return fail(Errc::kInvalidArgument,
-                fmt::format("rank {} of {} sends to rank {}", who_.rank, who_.ranks, peer));
-  }
+  IMEX_CHECK_OK(check_peer(peer, "sends to"));
   const CallFacts facts{.kind = CallFacts::Kind::kSend, .bytes = data.size(), .root = peer};
   IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
   return finish(turn.lane(), facts, Algorithm::kRing, send_to(turn.lane(), peer, data));
 }
 
 Result<void> Core::receive(std::span<std::byte> data, std::uint32_t peer, std::uint32_t number) {
-  if (peer >= who_.ranks || peer == who_.rank) {
-    return fail(Errc::kInvalidArgument,
-                fmt::format("rank {} of {} receives from rank {}", who_.rank, who_.ranks, peer));
-  }
+  IMEX_CHECK_OK(check_peer(peer, "receives from"));
   const CallFacts facts{.kind = CallFacts::Kind::kReceive, .bytes = data.size(), .root = peer};
   IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
   return finish(turn.lane(), facts, Algorithm::kRing, receive_from(turn.lane(), peer, data));
+}
+
+Result<void> Core::put(std::span<const std::byte> data, std::byte* target, std::uint32_t peer,
+                       std::optional<std::uint32_t> signal, std::uint32_t number) {
+  IMEX_CHECK_OK(check_peer(peer, "puts to"));
+  IMEX_CHECK_OK(check_signal(signal.value_or(0)));
+  const CallFacts facts{.kind = CallFacts::Kind::kPut, .bytes = data.size(), .root = peer};
+  std::byte* place = nullptr;
+  if (!data.empty()) {
+    IMEX_TRY(const auto there, peer_memory({target, data.size()}, peer));
+    place = there.data();
+  }
+  IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
+  const Link& link = turn.lane().links[peer];
+  if (place != nullptr) std::memcpy(place, data.data(), data.size());
+  if (signal) {
+    std::atomic<std::uint64_t>& count = link.out->signals[*signal];
+    // One writer. Release: pairs with the acquire in wait_signal(); the bytes come before.
+    count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+    wake(*link.header);
+  }
+  return finish(turn.lane(), facts, Algorithm::kRegistered, true);
+}
+
+Result<void> Core::wait_signal(std::uint32_t peer, std::uint64_t count, std::uint32_t signal,
+                               std::uint32_t number) {
+  IMEX_CHECK_OK(check_peer(peer, "waits for"));
+  IMEX_CHECK_OK(check_signal(signal));
+  const CallFacts facts{.kind = CallFacts::Kind::kWaitSignal, .root = peer};
+  IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
+  const Link& link = turn.lane().links[peer];
+  const std::atomic<std::uint64_t>& seen = link.in->signals[signal];
+  const bool came = turn.lane().waits.until(
+      *link.header, [&] { return seen.load(std::memory_order_acquire) >= count; });
+  return finish(turn.lane(), facts, Algorithm::kRegistered, came);
 }
 
 Result<void> Core::barrier(std::uint32_t number) {

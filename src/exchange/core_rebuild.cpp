@@ -7,6 +7,7 @@
 
 #include "base/result.hpp"
 #include "core.hpp"
+#include "meeting_place.hpp"
 #include "memory/abort_page.hpp"
 
 namespace imex::exchange {
@@ -130,6 +131,93 @@ Result<std::unique_ptr<Core>> Core::shrink(std::span<const std::uint32_t> dead) 
   shrunk_ = true;
   IMEX_CHECK_OK((*core)->barrier(0));
   IMEX_CHECK_OK((*core)->agree_on_costs());
+  return core;
+}
+
+namespace {
+
+/// What each rank says in a split.
+struct SplitWish {
+  std::uint32_t colored = 0;
+  std::uint32_t color = 0;
+  std::int64_t key = 0;
+};
+struct SplitWindow {
+  std::uint64_t made = 0;  ///< 0: it could not be
+  MemoryName name{};
+};
+static_assert(sizeof(SplitWish) <= kPacketBytesMax && sizeof(SplitWindow) <= kPacketBytesMax);
+
+template <class T>
+Result<std::vector<T>> gather(Core& core, const T& own) {
+  std::vector<T> all(core.identity().ranks);
+  IMEX_CHECK_OK(core.all_gather(reinterpret_cast<const std::byte*>(&own),
+                                reinterpret_cast<std::byte*>(all.data()), sizeof own, 0));
+  return all;
+}
+
+/// Ranks of this color, in their new order.
+std::vector<std::uint32_t> members_of(std::uint32_t color, const std::vector<SplitWish>& wishes) {
+  std::vector<std::uint32_t> members;
+  for (std::uint32_t rank = 0; rank != wishes.size(); ++rank) {
+    if (wishes[rank].colored != 0 && wishes[rank].color == color) members.push_back(rank);
+  }
+  std::ranges::stable_sort(members, {}, [&](std::uint32_t rank) { return wishes[rank].key; });
+  return members;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Core>> Core::split(std::optional<std::uint32_t> color, std::int64_t key) {
+  IMEX_TRY(const auto wishes,
+           gather<SplitWish>(*this, {color ? 1U : 0U, color.value_or(0), key}));
+  if (!color) {
+    IMEX_TRY(const auto windows, gather<SplitWindow>(*this, {}));
+    return nullptr;
+  }
+  const std::vector<std::uint32_t> members = members_of(*color, wishes);
+  const auto self = std::find(members.begin(), members.end(), who_.rank);
+  const Identity who{.rank = static_cast<std::uint32_t>(self - members.begin()),
+                     .ranks = static_cast<std::uint32_t>(members.size()),
+                     .generation = who_.generation + 1};
+  bool told = false;
+  const auto swap = [&](const MemoryName& name) -> Result<std::vector<MemoryName>> {
+    told = true;
+    IMEX_TRY(const auto windows, gather<SplitWindow>(*this, {1, name}));
+    std::vector<MemoryName> names;
+    for (const std::uint32_t rank : members) {
+      if (windows[rank].made == 0) {
+        return fail(Errc::kResourceExhausted, fmt::format("rank {} has no memory for it", rank));
+      }
+      names.push_back(windows[rank].name);
+    }
+    return names;
+  };
+  auto connector = connector_->another(who.rank);
+  auto core = connector ? assemble(std::move(*connector), who, options_, swap)
+                        : Result<std::unique_ptr<Core>>(fail(std::move(connector).error()));
+  if (!core) {
+    if (!told) {  // the others wait to hear of this rank's window
+      IMEX_TRY(const auto windows, gather<SplitWindow>(*this, {}));
+    }
+    return fail(std::move(core).error().context("split"));
+  }
+  IMEX_CHECK_OK((*core)->agree_on_costs());
+  return core;
+}
+
+Result<std::shared_ptr<MeetingPlace>> Core::next_meeting() const {
+  return MeetingPlace::create(*connector_, who_.generation + 1);
+}
+
+Result<std::unique_ptr<Core>> Core::grow(const UniqueId& id, std::uint32_t ranks) {
+  if (ranks <= who_.ranks) {
+    return fail(Errc::kInvalidArgument,
+                fmt::format("grow from {} to {} ranks: more are wanted", who_.ranks, ranks));
+  }
+  IMEX_TRY(auto connector, connector_->another(who_.rank));
+  auto core = meet(std::move(connector), id, who_.rank, ranks, options_);
+  if (!core) return fail(std::move(core).error().context("grow"));
   return core;
 }
 

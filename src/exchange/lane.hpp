@@ -15,6 +15,7 @@
 
 #include "kernels/reduce.hpp"
 #include "layout.hpp"
+#include "operation_queue.hpp"
 #include "protocol/ring.hpp"
 #include "waits.hpp"
 
@@ -88,6 +89,7 @@ struct Lane {
     std::array<std::atomic<std::uint64_t>, kAlgorithmCount> by_algorithm{};
   } counters;
   std::atomic<std::uint32_t> busy{0};  ///< an operation runs; set and cleared by its thread
+  OperationQueue started;
 
   [[nodiscard]] std::byte* scratch_of(std::size_t bytes) {
     if (scratch.size() < bytes) scratch.resize(bytes);

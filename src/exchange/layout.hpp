@@ -12,7 +12,7 @@
 namespace imex::exchange {
 
 inline constexpr std::uint64_t kWindowMagic = 0x3157'4E57'5845'4d49ULL;  // "IMEXWNW1" in memory
-inline constexpr std::uint32_t kWindowVersion = 1;
+inline constexpr std::uint32_t kWindowVersion = 2;
 inline constexpr std::uint32_t kRanksMax = 128;
 inline constexpr std::uint32_t kLanesMax = 16;
 
@@ -61,6 +61,7 @@ static_assert(sizeof(WindowHeader) <= 4096 && offsetof(WindowHeader, abort) == 1
               offsetof(WindowHeader, notices) == 512 && offsetof(WindowHeader, shrinks) == 768);
 
 inline constexpr std::uint32_t kRingSlotsMax = 8;
+inline constexpr std::uint32_t kSignals = 8;  ///< from one rank to another, on one lane
 
 /// What one peer tells the window's owner on one lane. One writer: that peer. All words only grow.
 struct alignas(128) PeerBlock {
@@ -82,9 +83,14 @@ struct alignas(128) PeerBlock {
   std::atomic<std::uint64_t> call;
   std::uint64_t call_words[2][3];
   std::uint64_t reserved_d[9];
+
+  /// How often the peer has put with this signal.
+  std::atomic<std::uint64_t> signals[kSignals];
+  std::uint64_t reserved_e[8];
 };
-static_assert(sizeof(PeerBlock) == 384 && offsetof(PeerBlock, ready) == 128 &&
-              offsetof(PeerBlock, done) == 192 && offsetof(PeerBlock, call) == 256);
+static_assert(sizeof(PeerBlock) == 512 && offsetof(PeerBlock, ready) == 128 &&
+              offsetof(PeerBlock, done) == 192 && offsetof(PeerBlock, call) == 256 &&
+              offsetof(PeerBlock, signals) == 384);
 
 /// One cache line of data that carries its own readiness.
 struct alignas(64) PacketLine {
