@@ -45,6 +45,7 @@ Json exchange_json(const bench::ExchangeRow& row, const bench::ExchangeOptions& 
   if (explain) {
     json["explain"] = Json{{"op", facts.reduces ? reduce_op_name(options.op) : "none"},
                            {"in_place", options.in_place},
+                           {"channel", options.channel},
                            {"compared", row.compared},
                            {"wrong", row.wrong},
                            {"round_trip_ns", row.round_trip_ns},
@@ -124,6 +125,7 @@ Result<bench::ExchangeOptions> exchange_options(std::string_view operation,
   measured.iterations = options.iterations;
   measured.seconds = std::chrono::milliseconds(static_cast<std::int64_t>(options.seconds * 1000));
   measured.check_every = options.check;
+  measured.channel = options.channel;
   measured.pages = pages_from_name(options.pages);
   measured.registered = options.buffers == "registered";
   IMEX_TRY(measured.type, known(data_type_from_name(options.dtype), "--dtype", options.dtype));

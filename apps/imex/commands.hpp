@@ -59,6 +59,7 @@ struct BenchExchangeOptions {
   std::vector<std::string> sizes;  ///< empty: a series that the operation takes
   std::string dtype = "f32", op = "sum", buffers = "private", algorithm = "auto";
   std::string backend = "host", pages = "auto";
+  std::string channel;           ///< of a daemon; empty: ranks meet directly
   std::optional<bool> in_place;  ///< unset: in place where there is a choice
   bool explain = false;          ///< also what the figures and the choice rest on
   bool check = false;            ///< compare the result of every timed call

@@ -101,6 +101,10 @@ void CommandTree::add_exchange_values(CLI::App* command) {
   choice("--algorithm", exchange_.algorithm, "where it can serve; auto elsewhere",
          names<Algorithm>(kAlgorithmCount, algorithm_name));
   choice("--backend", exchange_.backend, "memory that the vectors lie in", {"host", "cuda"});
+  command
+      ->add_option("--channel", exchange_.channel,
+                   "ranks meet through the daemon of this channel; default: directly")
+      ->type_name("PATH");
   command->add_flag_callback(
       "--in-place", [this] { exchange_.in_place = true; },
       "the result replaces the input; the default where there is a choice");

@@ -40,6 +40,12 @@ Moves moves_of(Operation operation, std::uint64_t bytes, std::uint32_t ranks,
       moves.read = all;
       moves.written = registered ? 0 : all;
       break;
+    case Operation::kPut:
+      moves.hand_offs = 0;
+      [[fallthrough]];
+    case Operation::kPutSignal:
+      moves.written = all;
+      break;
     case Operation::kBarrier:
       break;
   }

@@ -14,6 +14,8 @@
 ///     broadcast       L read                       L read         1
 ///     all-to-all      sL written, sL read          sL read        1
 ///     send-recv       L written, L read            L read         1
+///     put             L written                    L written      0
+///     put-signal      L written                    L written      1
 ///     barrier         -                            -              1
 ///
 /// `bytes` is the row's: for operations with shares the whole vector. For two ranks and all-reduce

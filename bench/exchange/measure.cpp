@@ -99,25 +99,26 @@ std::string explain(const ExchangeOptions& options, const Communicator& comm,
 Result<void> play(const TickBoard& board, const ExchangeOptions& options, std::uint32_t rank,
                   std::size_t cores, const std::function<void(std::uint64_t)>& progress,
                   ExchangeReport* report) {
-  IMEX_TRY(const auto self, Participant::join(board, options, board.head().id, rank, cores));
+  Participant self(board, options, rank, cores);
   const auto run = [&]() -> Result<void> {
+    IMEX_CHECK_OK(self.join());
     for (const std::uint64_t bytes : options.sizes) {
       if (report != nullptr) progress(bytes);
-      IMEX_TRY(auto outcome, self->measure(bytes));
+      IMEX_TRY(auto outcome, self.measure(bytes));
       if (report != nullptr) {
         report->rows.push_back(row_of(options, bytes, std::move(outcome), cores));
       }
     }
-    IMEX_TRY(const PageKind kind, self->page_kind());
+    IMEX_TRY(const PageKind kind, self.page_kind());
     if (report != nullptr) {
       report->pages = page_kind_name(kind);
-      report->window_bytes = self->comm().window_bytes();
-      report->explanation = explain(options, self->comm(), report->rows);
+      report->window_bytes = self.comm().window_bytes();
+      report->explanation = explain(options, self.comm(), report->rows);
     }
-    return self->ruler().meet();
+    return self.ruler().meet();
   };
   auto done = run();
-  if (!done) self->ruler().give_up();
+  if (!done) self.ruler().give_up();
   return done;
 }
 
@@ -130,8 +131,6 @@ Result<ExchangeReport> measure_exchange(const ExchangeOptions& options,
   IMEX_TRY(
       const TickBoard board,
       TickBoard::create(options.ranks, std::clamp(largest, std::uint64_t{4096}, kBlockBytesMax)));
-  IMEX_TRY(const Rendezvous rendezvous, Rendezvous::create());
-  board.head().id = rendezvous.id();
   const std::vector<unsigned> cores = bench_cores();
   std::vector<Worker> workers;
   // This process is rank 0; it makes threads only after the others were forked.

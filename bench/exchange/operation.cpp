@@ -20,6 +20,11 @@ constexpr std::array<OperationFacts, kOperationCount> kOperations{{
      Extent::kShares, Placing::kApart, false, false},
     {Operation::kSendRecv, "send-recv", "every rank sends to the next, receives from the previous",
      Extent::kVector, Placing::kApart, false, false},
+    {Operation::kPut, "put", "every rank writes into the memory of the next", Extent::kVector,
+     Placing::kApart, false, false},
+    {Operation::kPutSignal, "put-signal",
+     "every rank writes into the memory of the next, and waits for the previous", Extent::kVector,
+     Placing::kApart, false, false},
     {Operation::kBarrier, "barrier", "no rank leaves before all have come", Extent::kNothing,
      Placing::kInPlace, false, false},
 }};
@@ -59,6 +64,8 @@ double bus_factor(Operation operation, std::uint32_t ranks) noexcept {
     case Operation::kReduce:
     case Operation::kBroadcast:
     case Operation::kSendRecv:
+    case Operation::kPut:
+    case Operation::kPutSignal:
     case Operation::kBarrier:
       return 1;
   }

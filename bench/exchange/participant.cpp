@@ -29,21 +29,36 @@ Participant::Participant(const TickBoard& board, const ExchangeOptions& options,
       facts_(facts_of(options.operation)),
       ruler_(board, rank, cores),
       rank_(rank),
+      next_((rank + 1) % options.ranks),
+      previous_((rank + options.ranks - 1) % options.ranks),
+      into_peer_(options.operation == Operation::kPut ||
+                 options.operation == Operation::kPutSignal),
       reduced_(options.type, options.op, rank, options.ranks),
       moved_(element_bytes(options.type)) {}
 
-Result<std::unique_ptr<Participant>> Participant::join(const TickBoard& board,
-                                                       const ExchangeOptions& options,
-                                                       const UniqueId& id, std::uint32_t rank,
-                                                       std::size_t cores) {
-  std::unique_ptr<Participant> self(new Participant(board, options, rank, cores));
+Result<Communicator> Participant::meet() {
   CommunicatorOptions wanted;
-  wanted.algorithm = options.algorithm;
-  IMEX_TRY(auto comm, Communicator::create(id, rank, options.ranks, wanted));
-  self->comm_ = std::make_unique<Communicator>(std::move(comm));
-  self->ruler_.watch([comm = self->comm_.get()] { return comm->async_error(); });
-  IMEX_CHECK_OK(self->make_vectors());
-  return self;
+  wanted.algorithm = options_.algorithm;
+  UniqueId& id = ruler_.board().head().id;
+  if (!options_.channel.empty()) {
+    IMEX_TRY(session_, Session::open({.channel = options_.channel}));
+  }
+  std::optional<Rendezvous> rendezvous;
+  if (rank_ == 0) {
+    IMEX_TRY(rendezvous, session_ ? Rendezvous::create(*session_) : Rendezvous::create());
+    id = rendezvous->id();
+  }
+  IMEX_CHECK_OK(ruler_.meet());  // the id is there
+  auto comm = session_ ? Communicator::create(*session_, id, rank_, options_.ranks, wanted)
+                       : Communicator::create(id, rank_, options_.ranks, wanted);
+  if (comm) IMEX_CHECK_OK(ruler_.meet());  // nobody needs the rendezvous any more
+  return comm;
+}
+
+Result<void> Participant::join() {
+  IMEX_TRY(comm_, meet());
+  ruler_.watch([this] { return comm_->async_error(); });
+  return make_vectors();
 }
 
 Result<void> Participant::make_vectors() {
@@ -51,23 +66,28 @@ Result<void> Participant::make_vectors() {
   const std::size_t bytes = std::max(kBytesMin, *std::ranges::max_element(options_.sizes));
   const bool apart = facts_.placing == Placing::kApart ||
                      (facts_.placing == Placing::kEither && !options_.in_place);
-  if (options_.registered) {
-    IMEX_TRY(const auto in, comm_->allocate(bytes));
-    in_ = in.data();
-    IMEX_TRY(const auto out, apart ? comm_->allocate(bytes) : Result<std::span<std::byte>>(in));
-    out_ = out.data();
-  } else {
-    IMEX_TRY(memory_, PrivateMemory::create(bytes, options_.pages));
-    if (apart) {
-      IMEX_TRY(memory_out_, PrivateMemory::create(bytes, options_.pages));
-    }
-    in_ = memory_.data();
-    out_ = apart ? memory_out_.data() : in_;
+  IMEX_TRY(in_, make_vector(bytes, options_.registered, memory_));
+  out_ = in_;
+  if (apart) {
+    IMEX_TRY(out_, make_vector(bytes, options_.registered || into_peer_, memory_out_));
   }
-  IMEX_TRY(const PageKind kind, page_kind_of(in_, bytes));
-  if (options_.registered) IMEX_CHECK_OK(check_pages(options_.pages, kind, "registered memory"));
+  IMEX_TRY(PageKind kind, page_kind_of(in_, bytes));
+  IMEX_TRY(const PageKind out_kind, page_kind_of(out_, bytes));
+  if (kind != out_kind) kind = PageKind::kMixed;
   ruler_.board().post(rank_).page_kind = static_cast<std::uint64_t>(kind);
   return {};
+}
+
+Result<std::byte*> Participant::make_vector(std::size_t bytes, bool registered,
+                                            PrivateMemory& memory) {
+  if (!registered) {
+    IMEX_TRY(memory, PrivateMemory::create(bytes, options_.pages));
+    return memory.data();
+  }
+  IMEX_TRY(const auto vector, comm_->allocate(bytes));
+  IMEX_TRY(const PageKind kind, page_kind_of(vector.data(), bytes));
+  IMEX_CHECK_OK(check_pages(options_.pages, kind, "registered memory"));
+  return vector.data();
 }
 
 Result<PageKind> Participant::page_kind() {
@@ -106,6 +126,11 @@ Result<void> Participant::call() {
       return comm_->all_to_all(in_, out_, share_bytes_);
     case Operation::kSendRecv:
       return send_and_receive();
+    case Operation::kPut:
+      return comm_->put(in_, out_, bytes_, next_);
+    case Operation::kPutSignal:
+      IMEX_CHECK_OK(comm_->put_signal(in_, out_, bytes_, next_));
+      return comm_->wait_signal(previous_, ++signals_);
     case Operation::kBarrier:
       return comm_->barrier();
   }
@@ -113,17 +138,15 @@ Result<void> Participant::call() {
 }
 
 Result<void> Participant::send_and_receive() {
-  const std::uint32_t next = (rank_ + 1) % options_.ranks;
-  const std::uint32_t previous = (rank_ + options_.ranks - 1) % options_.ranks;
   for (std::size_t at = 0; at < bytes_; at += kMessageBytes) {
     const std::size_t bytes = std::min<std::size_t>(kMessageBytes, bytes_ - at);
-    IMEX_CHECK_OK(comm_->send(in_ + at, bytes, next));
-    IMEX_CHECK_OK(comm_->receive(out_ + at, bytes, previous));
+    IMEX_CHECK_OK(comm_->send(in_ + at, bytes, next_));
+    IMEX_CHECK_OK(comm_->receive(out_ + at, bytes, previous_));
   }
   return {};
 }
 
-void Participant::rewrite(bool spoil_result) {
+Result<void> Participant::rewrite(bool spoil_result) {
   ++calls_;
   // All of the vector, also what other ranks are to overwrite: there it is no result of theirs.
   const std::span<std::byte> vector(in_, bytes_);
@@ -132,7 +155,12 @@ void Participant::rewrite(bool spoil_result) {
   } else {
     MovedPattern::fill(vector, rank_, calls_, 0);
   }
+  if (into_peer_) {
+    IMEX_CHECK_OK(ruler_.meet());  // the peer's put has ended
+    spoil_result = true;           // and its target is in use here, as it would be
+  }
   if (spoil_result && out_ != in_) std::memset(out_, kSpoiled, bytes_);
+  return {};
 }
 
 std::vector<Participant::Piece> Participant::result_pieces() const {
@@ -160,7 +188,9 @@ std::vector<Participant::Piece> Participant::result_pieces() const {
       pieces.push_back({out_, bytes_, 0, 0});
       break;
     case Operation::kSendRecv:
-      pieces.push_back({out_, bytes_, (rank_ + options_.ranks - 1) % options_.ranks, 0});
+    case Operation::kPut:
+    case Operation::kPutSignal:
+      pieces.push_back({out_, bytes_, previous_, 0});
       break;
     case Operation::kBarrier:
       break;
@@ -175,6 +205,8 @@ Result<void> Participant::compare() {
     tally_.add({.compared = options_.ranks, .wrong = late});
     return {};
   }
+  // The peer's bytes may be under way still.
+  if (options_.operation == Operation::kPut) IMEX_CHECK_OK(comm_->barrier());
   for (const Piece& piece : result_pieces()) {
     const std::span<const std::byte> result(piece.at, piece.bytes);
     tally_.add(facts_.reduces
@@ -185,7 +217,7 @@ Result<void> Participant::compare() {
 }
 
 Result<std::int64_t> Participant::timed_call(bool check) {
-  rewrite(check);
+  IMEX_CHECK_OK(rewrite(check));
   IMEX_TRY(const std::uint64_t tick, ruler_.arrange_start());
   ruler_.await_tick(tick);
   auto done = call();

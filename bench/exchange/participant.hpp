@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <vector>
+
+#include <imex/session.hpp>
 
 #include "bench/exchange.hpp"
 #include "exchange/input_pattern.hpp"
@@ -25,11 +27,11 @@ struct SizeOutcome {
 
 class Participant {
  public:
-  /// Collective: joins the communicator, makes the vectors.
-  static Result<std::unique_ptr<Participant>> join(const TickBoard& board,
-                                                   const ExchangeOptions& options,
-                                                   const UniqueId& id, std::uint32_t rank,
-                                                   std::size_t cores);
+  Participant(const TickBoard& board, const ExchangeOptions& options, std::uint32_t rank,
+              std::size_t cores);
+
+  /// Collective: joins the communicator, makes the vectors. Before all else.
+  Result<void> join();
 
   /// Collective. Only rank 0 fills the outcome in.
   Result<SizeOutcome> measure(std::uint64_t bytes);
@@ -40,9 +42,9 @@ class Participant {
   Result<PageKind> page_kind();
 
  private:
-  Participant(const TickBoard& board, const ExchangeOptions& options, std::uint32_t rank,
-              std::size_t cores);
+  Result<Communicator> meet();
   Result<void> make_vectors();
+  Result<std::byte*> make_vector(std::size_t bytes, bool registered, PrivateMemory& memory);
 
   /// Where results must be, and what.
   struct Piece {
@@ -58,7 +60,7 @@ class Participant {
   Result<void> call();
   Result<void> send_and_receive();
   /// Writes the input of the next call, and bytes that are no result where results go.
-  void rewrite(bool spoil_result);
+  Result<void> rewrite(bool spoil_result);
   Result<std::int64_t> timed_call(bool check);
   Result<void> compare();
 
@@ -74,16 +76,18 @@ class Participant {
   const ExchangeOptions& options_;
   const OperationFacts& facts_;
   Ruler ruler_;
-  const std::uint32_t rank_;
+  const std::uint32_t rank_, next_, previous_;
+  const bool into_peer_;  ///< results come by a put, which takes registered memory only
   const ReducedPattern reduced_;
   const MovedPattern moved_;
-  std::unique_ptr<Communicator> comm_;
+  std::optional<Session> session_;  // where ranks meet through a daemon
+  std::optional<Communicator> comm_;
   PrivateMemory memory_, memory_out_;
   std::byte* in_ = nullptr;
   std::byte* out_ = nullptr;
   std::uint64_t bytes_ = 0;
   std::size_t count_ = 0, share_bytes_ = 0, share_count_ = 0;
-  std::uint64_t calls_ = 0;
+  std::uint64_t calls_ = 0, signals_ = 0;
   Tally tally_;  // of this size
 };
 

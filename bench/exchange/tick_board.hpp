@@ -46,7 +46,7 @@ struct BoardHead {
   std::uint64_t agreed;                            ///< what rank 0 says at meeting `go`
   alignas(128) std::atomic<std::uint64_t> turn;    ///< of the ping-pong; ranks 0 and 1
   alignas(128) std::atomic<std::uint64_t> failed;  ///< 1 + the rank; whoever fails first
-  alignas(128) UniqueId id;                        ///< of the communicator
+  alignas(128) UniqueId id;                        ///< where the ranks meet
 };
 
 /// The memory of all that, made before the ranks are forked.

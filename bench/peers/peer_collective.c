@@ -23,12 +23,14 @@ typedef enum {
   kReduce,
   kAllToAll,
   kSendRecv,
+  kPut,
+  kPutSignal,
   kBarrier,
   kOperations
 } Operation;
-static const char* const kNames[kOperations] = {"all-reduce", "reduce-scatter", "all-gather",
-                                                "broadcast",  "reduce",         "all-to-all",
-                                                "send-recv",  "barrier"};
+static const char* const kNames[kOperations] = {
+    "all-reduce", "reduce-scatter", "all-gather", "broadcast",  "reduce",
+    "all-to-all", "send-recv",      "put",        "put-signal", "barrier"};
 
 typedef struct {
   Operation operation;
@@ -38,6 +40,9 @@ typedef struct {
   Shared* shared;
   uint64_t arrivals;  // barriers passed so far
   float *data, *out;  // `out` receives where MPI has no sensible form in place
+  MPI_Win window;     // of puts: `out`, and behind it the signal
+  size_t signal_at;   // in the window
+  uint64_t signals;   // that this rank has sent; it gets as many
   size_t bytes;
   int count, part;  // floats in a vector; in one rank's share of it
 } Bench;
@@ -49,7 +54,30 @@ typedef struct {
 
 // --- the operation and its check ---
 
-static void call(const Bench* b) {
+// Done when the peer would see the bytes.
+static void put(Bench* b, int to) {
+  MPI_Put(b->data, b->count, MPI_FLOAT, to, 0, b->count, MPI_FLOAT, b->window);
+  MPI_Win_flush(to, b->window);
+}
+
+// A word of one writer behind the bytes. Looking for messages makes libraries move that need it.
+static void put_signal(Bench* b, int to) {
+  put(b, to);
+  const uint64_t signal = ++b->signals;
+  MPI_Put(&signal, 1, MPI_UINT64_T, to, (MPI_Aint)b->signal_at, 1, MPI_UINT64_T, b->window);
+  MPI_Win_flush(to, b->window);
+  const volatile uint64_t* arrived = (const uint64_t*)((const char*)b->out + b->signal_at);
+  for (unsigned looks = 1; *arrived < signal; ++looks) {
+    MPI_Win_sync(b->window);
+    int found = 0;
+    if (looks % 64 == 0)
+      MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &found, MPI_STATUS_IGNORE);
+    if (b->yields) sched_yield();
+  }
+  MPI_Win_sync(b->window);
+}
+
+static void call(Bench* b) {
   const MPI_Comm world = MPI_COMM_WORLD;
   const int next = (b->rank + 1) % b->ranks, previous = (b->rank + b->ranks - 1) % b->ranks;
   switch (b->operation) {
@@ -75,6 +103,12 @@ static void call(const Bench* b) {
     case kSendRecv:
       MPI_Sendrecv(b->data, b->count, MPI_FLOAT, next, 0, b->out, b->count, MPI_FLOAT, previous, 0,
                    world, MPI_STATUS_IGNORE);
+      break;
+    case kPut:
+      put(b, next);
+      break;
+    case kPutSignal:
+      put_signal(b, next);
       break;
     case kBarrier:
       MPI_Barrier(world);
@@ -106,18 +140,28 @@ static float expected(const Bench* b, int i) {
     case kAllToAll:
       return input(i / b->part, b->rank * b->part + i % b->part);
     case kSendRecv:
+    case kPut:
+    case kPutSignal:
       return input(previous, i);
     default:
       return sum_of_inputs(b->ranks, i);
   }
 }
 
-static void verify(const Bench* b) {
+static bool puts_data(const Bench* b) { return b->operation == kPut || b->operation == kPutSignal; }
+
+static void verify(Bench* b) {
   for (int i = 0; i < b->count; ++i) b->data[i] = input(b->rank, i);
   memset(b->out, 0, b->bytes);
+  if (puts_data(b)) MPI_Barrier(MPI_COMM_WORLD);  // nobody clears what a peer has put
   call(b);
+  if (puts_data(b)) {
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Win_sync(b->window);
+  }
   const bool nothing = b->operation == kBarrier || (b->operation == kReduce && b->rank != 0);
-  const float* result = b->operation == kAllToAll || b->operation == kSendRecv ? b->out : b->data;
+  const bool apart = b->operation == kAllToAll || b->operation == kSendRecv || puts_data(b);
+  const float* result = apart ? b->out : b->data;
   const int count = nothing ? 0 : b->operation == kReduceScatter ? b->part : b->count;
   for (int i = 0; i < count; ++i) {
     if (result[i] == expected(b, i)) continue;
@@ -159,6 +203,10 @@ static void run_block(Bench* b, int n) {
   meet(b);  // nobody has moved `start` before all have read it
   for (int k = 0; k < n; ++k) {
     for (int i = 0; i < b->count; ++i) b->data[i] = (float)(b->rank + k % 8);
+    if (puts_data(b)) {
+      meet(b);  // the peer's put has ended
+      memset(b->out, k % 8, b->bytes);
+    }
     start = leave_together(b, start);
     call(b);
     s->ends[b->rank][k] = ticks();
@@ -268,6 +316,19 @@ static float* buffer(size_t bytes, const char* pages) {
   return p;
 }
 
+// Memory that a peer may write: the library's own, which lets it be written in place.
+static void make_window(Bench* b, size_t bytes) {
+  b->signal_at = (bytes + 63) / 64 * 64;
+  int *model = NULL, found = 0;
+  MPI_Win_allocate((MPI_Aint)b->signal_at + 64, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &b->out,
+                   &b->window);
+  MPI_Win_get_attr(b->window, MPI_WIN_MODEL, &model, &found);
+  if (!found || *model != MPI_WIN_UNIFIED) fail("puts into separate copies are not measured");
+  memset(b->out, 0, b->signal_at + 64);
+  MPI_Win_lock_all(MPI_MODE_NOCHECK, b->window);
+  MPI_Barrier(MPI_COMM_WORLD);
+}
+
 static Shared* map_shared(const char* path, int ranks) {
   const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0 || ftruncate(fd, (off_t)shared_bytes(ranks)) != 0)
@@ -357,7 +418,8 @@ static Options read_options(int argc, char** argv) {
             "         [--cores 0,1] [--seconds 0.1] [--pages auto|huge|small]\n"
             "FILE: a new file in /dev/shm. Operations: all-reduce, reduce-scatter, all-gather, "
             "broadcast, reduce,\n"
-            "all-to-all, send-recv, barrier. Rank r runs on core number r modulo the number of "
+            "all-to-all, send-recv, put, put-signal, barrier. Rank r runs on core number r modulo "
+            "the number of "
             "cores.\n");
     exit(2);
   }
@@ -393,8 +455,15 @@ int main(int argc, char** argv) {
   b.shared = map_shared(options.shared, b.ranks);
   for (int i = 0; i < size_count; ++i) bytes_max = sizes[i] > bytes_max ? sizes[i] : bytes_max;
   b.data = buffer((size_t)bytes_max, options.pages);
-  b.out = buffer((size_t)bytes_max, options.pages);
+  if (puts_data(&b))
+    make_window(&b, (size_t)bytes_max);
+  else
+    b.out = buffer((size_t)bytes_max, options.pages);
   for (int i = 0; i < size_count; ++i) measure_size(&b, (size_t)sizes[i], options.seconds);
+  if (puts_data(&b)) {
+    MPI_Win_unlock_all(b.window);
+    MPI_Win_free(&b.window);
+  }
   MPI_Finalize();
   return 0;
 }

@@ -34,6 +34,7 @@ struct ExchangeOptions {
   Algorithm algorithm = Algorithm::kAuto;
   std::uint32_t iterations = 0;  ///< per size; 0: as many as fit `seconds`, at least 20
   std::chrono::milliseconds seconds{300};
+  std::string channel;       ///< ranks meet through the daemon of this channel; empty: directly
   bool check_every = false;  ///< compare the result of every timed call, not of the first and last
 };
 

@@ -19,9 +19,11 @@ enum class Operation : std::uint8_t {
   kBroadcast,
   kAllToAll,
   kSendRecv,
+  kPut,
+  kPutSignal,
   kBarrier,
 };
-inline constexpr std::uint32_t kOperationCount = 8;
+inline constexpr std::uint32_t kOperationCount = 10;
 
 /// What the `bytes` of a row are, as in nccl-tests.
 enum class Extent : std::uint8_t {
