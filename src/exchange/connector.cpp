@@ -22,7 +22,7 @@ namespace imex::exchange {
 
 namespace {
 
-constexpr std::uint64_t kNameMagic = 0x314D'414E'5845'4d49ULL;  // "IMEXNAM1" in memory
+constexpr std::uint64_t kDirectMagic = 0x314D'414E'5845'4d49ULL;  // "IMEXNAM1" in memory
 
 /// What a MemoryName of the direct connector holds.
 struct DirectName {
@@ -77,7 +77,7 @@ class DirectConnector final : public Connector {
     IMEX_TRY(const auto facts, os::file_facts(fd));
     const std::int32_t pid = os::process_id();
     IMEX_TRY(const std::uint64_t start_ticks, os::process_start_ticks(pid));
-    const DirectName direct{.magic = kNameMagic,
+    const DirectName direct{.magic = kDirectMagic,
                             .nonce = remember_local(memory),
                             .start_ticks = start_ticks,
                             .inode = facts.inode,
@@ -92,7 +92,7 @@ class DirectConnector final : public Connector {
   Result<PeerMemory> open(const MemoryName& name, std::size_t size_bytes) override {
     DirectName direct;
     std::memcpy(&direct, name.bytes.data(), sizeof direct);
-    if (direct.magic != kNameMagic) {
+    if (direct.magic != kDirectMagic) {
       return fail(Errc::kInvalidArgument, "open memory of a rank: these bytes are no name",
                   "an id that was made with a session serves with a session only");
     }

@@ -14,7 +14,7 @@ namespace imex::exchange {
 
 namespace {
 
-constexpr std::uint64_t kNameMagic = 0x324D'414E'5845'4d49ULL;  // "IMEXNAM2" in memory
+constexpr std::uint64_t kSessionMagic = 0x324D'414E'5845'4d49ULL;  // "IMEXNAM2" in memory
 
 /// What a MemoryName of a session's connector holds.
 struct SessionName {
@@ -63,7 +63,7 @@ class SessionConnector final : public Connector {
              scope_->session().export_memory(*memory, {.rank = rank_, .scope = scope_->scope()}));
     const std::int32_t pid = os::process_id();
     IMEX_TRY(const std::uint64_t start_ticks, os::process_start_ticks(pid));
-    const SessionName named{.magic = kNameMagic,
+    const SessionName named{.magic = kSessionMagic,
                             .nonce = remember_local(memory),
                             .pid_and_ticks = {static_cast<std::uint64_t>(pid), start_ticks},
                             .handle = exported.handle()};
@@ -76,7 +76,7 @@ class SessionConnector final : public Connector {
   Result<PeerMemory> open(const MemoryName& name, std::size_t size_bytes) override {
     SessionName named;
     std::memcpy(&named, name.bytes.data(), sizeof named);
-    if (named.magic != kNameMagic) {
+    if (named.magic != kSessionMagic) {
       return fail(Errc::kInvalidArgument, "open memory of a rank: these bytes are no name",
                   "an id that was made without a session serves without one only");
     }
