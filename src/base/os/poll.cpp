@@ -4,22 +4,16 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <cstdint>
+#include <vector>
 
-#include "base/assert.hpp"
 #include "syscall.hpp"
 
 namespace imex::os {
 
-namespace {
-constexpr std::size_t kItemsMax = 16;
-}
-
 Result<void> poll_any(std::span<PollItem> items, std::chrono::steady_clock::time_point deadline) {
-  IMEX_ASSERT(items.size() <= kItemsMax, "a fixed array holds them");
-  std::array<pollfd, kItemsMax> wanted{};
+  std::vector<pollfd> wanted(items.size());
   for (std::size_t i = 0; i < items.size(); ++i) {
     const int read = items[i].want_read ? POLLIN : 0;
     const int write = items[i].want_write ? POLLOUT : 0;

@@ -3,6 +3,7 @@
 #include <array>
 #include <csignal>
 #include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 
@@ -39,6 +40,16 @@ TEST(PollTest, WakesForTheItemThatHasSomething) {
   EXPECT_FALSE(items[0].readable);
   EXPECT_FALSE(items[1].readable);
   EXPECT_TRUE(items[2].readable);
+}
+
+TEST(PollTest, LooksAtEveryItemHoweverManyThereAre) {
+  auto loud = EventFd::make();
+  ASSERT_TRUE(loud);
+  loud->raise();
+  std::vector<PollItem> items(129, PollItem{.fd = -1});  // a watch of 128 ranks
+  items.back().fd = loud->fd();
+  ASSERT_TRUE(poll_any(items, Clock::now() + 10s));
+  EXPECT_TRUE(items.back().readable);
 }
 
 TEST(PollTest, ReturnsAtTheDeadlineAndNotBefore) {
