@@ -218,5 +218,26 @@ TEST(CApiTest, MemoryIsExportedImportedRevokedAndExportedAgain) {
   EXPECT_EQ(static_cast<char*>(imex_import_data(imported.get()))[4999], 'x');
 }
 
+TEST(CApiTest, CommunicatorsMeetThroughTheDaemon) {
+  TestDaemon daemon;
+  const SessionPtr first = open_session(daemon, 0), second = open_session(daemon, 1);
+  imex_rendezvous* place = nullptr;
+  ASSERT_EQ(imex_rendezvous_create_on(first.get(), &place), IMEX_OK) << imex_last_error();
+  const imex_unique_id id = imex_rendezvous_id(place);
+  const auto run = [&](imex_session* session, std::uint32_t rank) {
+    imex_communicator* comm = nullptr;
+    ASSERT_EQ(imex_communicator_create_on(session, &id, rank, 2, nullptr, &comm), IMEX_OK)
+        << imex_last_error();
+    int word = 1;
+    EXPECT_EQ(imex_all_reduce(comm, &word, &word, 1, IMEX_INT32, IMEX_SUM, 0), IMEX_OK);
+    EXPECT_EQ(word, 2);
+    imex_communicator_end(comm);
+  };
+  std::thread peer(run, second.get(), 1);
+  run(first.get(), 0);
+  peer.join();
+  imex_rendezvous_end(place);
+}
+
 }  // namespace
 }  // namespace imex

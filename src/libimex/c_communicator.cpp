@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -99,6 +100,11 @@ int imex_rendezvous_create(imex_rendezvous** out) {
   if (out == nullptr) return missing("out");
   return imex::c::give(imex::Rendezvous::create(), out);
 }
+int imex_rendezvous_create_on(imex_session* session, imex_rendezvous** out) {
+  if (session == nullptr) return missing("session");
+  if (out == nullptr) return missing("out");
+  return imex::c::give(imex::Rendezvous::create(session->value), out);
+}
 void imex_rendezvous_end(imex_rendezvous* rendezvous) { delete rendezvous; }
 imex_unique_id imex_rendezvous_id(const imex_rendezvous* rendezvous) {
   imex_unique_id id;
@@ -113,6 +119,18 @@ int imex_communicator_create(const imex_unique_id* id, uint32_t rank, uint32_t r
   auto chosen = to_options(options);
   if (!chosen) return failed(std::move(chosen).error());
   return imex::c::give(imex::Communicator::create(to_id(*id), rank, ranks, *chosen), out);
+}
+
+int imex_communicator_create_on(imex_session* session, const imex_unique_id* id, uint32_t rank,
+                                uint32_t ranks, const imex_communicator_options* options,
+                                imex_communicator** out) {
+  if (session == nullptr) return missing("session");
+  if (id == nullptr) return missing("id");
+  if (out == nullptr) return missing("out");
+  auto chosen = to_options(options);
+  if (!chosen) return failed(std::move(chosen).error());
+  return imex::c::give(imex::Communicator::create(session->value, to_id(*id), rank, ranks, *chosen),
+                       out);
 }
 
 void imex_communicator_end(imex_communicator* communicator) { delete communicator; }
@@ -230,6 +248,26 @@ int imex_communicator_peer_memory(const imex_communicator* communicator, const v
   return IMEX_OK;
 }
 
+int imex_put(imex_communicator* communicator, const void* data, void* target, size_t bytes,
+             uint32_t peer, uint32_t lane) {
+  if (communicator == nullptr) return missing("communicator");
+  if (const int code = check_vector(data, bytes, 1, "data"); code != IMEX_OK) return code;
+  return done(communicator->value.put(data, target, bytes, peer, lane));
+}
+
+int imex_put_signal(imex_communicator* communicator, const void* data, void* target, size_t bytes,
+                    uint32_t peer, uint32_t signal, uint32_t lane) {
+  if (communicator == nullptr) return missing("communicator");
+  if (const int code = check_vector(data, bytes, 1, "data"); code != IMEX_OK) return code;
+  return done(communicator->value.put_signal(data, target, bytes, peer, signal, lane));
+}
+
+int imex_wait_signal(imex_communicator* communicator, uint32_t peer, uint64_t count,
+                     uint32_t signal, uint32_t lane) {
+  if (communicator == nullptr) return missing("communicator");
+  return done(communicator->value.wait_signal(peer, count, signal, lane));
+}
+
 // ---- the end, and what comes after ----
 
 void imex_communicator_abort(imex_communicator* communicator) {
@@ -248,6 +286,31 @@ int imex_communicator_shrink(imex_communicator* communicator, const uint32_t* de
   if (out == nullptr) return missing("out");
   if (dead_count != 0 && dead == nullptr) return missing("dead");
   return imex::c::give(communicator->value.shrink({dead, dead_count}), out);
+}
+
+int imex_communicator_split(imex_communicator* communicator, uint32_t color, int64_t key,
+                            imex_communicator** out) {
+  if (communicator == nullptr) return missing("communicator");
+  if (out == nullptr) return missing("out");
+  auto made =
+      communicator->value.split(color == IMEX_NO_COLOR ? std::nullopt : std::optional(color), key);
+  if (!made) return failed(std::move(made).error());
+  *out = *made ? new imex_communicator{std::move(**made)} : nullptr;
+  return IMEX_OK;
+}
+
+int imex_communicator_rendezvous(const imex_communicator* communicator, imex_rendezvous** out) {
+  if (communicator == nullptr) return missing("communicator");
+  if (out == nullptr) return missing("out");
+  return imex::c::give(communicator->value.rendezvous(), out);
+}
+
+int imex_communicator_grow(imex_communicator* communicator, const imex_unique_id* id,
+                           uint32_t ranks, imex_communicator** out) {
+  if (communicator == nullptr) return missing("communicator");
+  if (id == nullptr) return missing("id");
+  if (out == nullptr) return missing("out");
+  return imex::c::give(communicator->value.grow(to_id(*id), ranks), out);
 }
 
 size_t imex_communicator_lost_ranks(const imex_communicator* communicator, uint32_t* ranks,

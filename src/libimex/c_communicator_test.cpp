@@ -182,6 +182,66 @@ TEST(CCommunicatorTest, AbortEndsAWaitAndShrinkGoesOn) {
   });
 }
 
+TEST(CCommunicatorTest, PutsAreSeenOnceTheSignalIs) {
+  run_c_ranks(2, [](imex_communicator* comm, std::uint32_t rank) {
+    void* memory = nullptr;
+    C_OK(imex_communicator_allocate(comm, 4096, &memory));
+    auto* words = static_cast<std::uint64_t*>(memory);
+    const std::uint64_t first = 10 + rank, second = 20 + rank;
+    C_OK(imex_put(comm, &first, &words[1], sizeof first, 1 - rank, 0));
+    C_OK(imex_put_signal(comm, &second, &words[2], sizeof second, 1 - rank, 3, 0));
+    C_OK(imex_wait_signal(comm, 1 - rank, 1, 3, 0));
+    EXPECT_EQ(words[1], 11 - rank);
+    EXPECT_EQ(words[2], 21 - rank);
+    EXPECT_EQ(imex_put(comm, nullptr, &words[1], 8, 1 - rank, 0), IMEX_INVALID_ARGUMENT);
+  });
+}
+
+TEST(CCommunicatorTest, SplitMakesOneForEachColorAndNoneWithout) {
+  run_c_ranks(3, [](imex_communicator* comm, std::uint32_t rank) {
+    imex_communicator* made = nullptr;
+    C_OK(imex_communicator_split(comm, rank == 1 ? IMEX_NO_COLOR : 4, -static_cast<int>(rank),
+                                 &made));
+    const CommunicatorPtr part(made);
+    ASSERT_EQ(made == nullptr, rank == 1);
+    if (made == nullptr) return;
+    EXPECT_EQ(imex_communicator_size(made), 2U);
+    EXPECT_EQ(imex_communicator_rank(made), rank == 2 ? 0U : 1U);
+  });
+}
+
+TEST(CCommunicatorTest, GrowTakesInANewcomer) {
+  imex_unique_id next{};
+  std::atomic<bool> told{false};
+  run_c_ranks(2, [&](imex_communicator* comm, std::uint32_t rank) {
+    imex_rendezvous* place = nullptr;
+    imex_communicator* made = nullptr;
+    std::thread newcomer;
+    if (rank == 0) {
+      C_OK(imex_communicator_rendezvous(comm, &place));
+      next = imex_rendezvous_id(place);
+      told = true;
+      newcomer = std::thread([&] {
+        imex_communicator* joined = nullptr;
+        ASSERT_EQ(imex_communicator_create(&next, 2, 3, nullptr, &joined), IMEX_OK)
+            << imex_last_error();
+        const CommunicatorPtr third(joined);
+        EXPECT_EQ(imex_barrier(joined, 0), IMEX_OK);
+      });
+    }
+    while (!told) std::this_thread::yield();
+    EXPECT_EQ(imex_communicator_grow(comm, &next, 3, &made), IMEX_OK) << imex_last_error();
+    const CommunicatorPtr larger(made);
+    if (made != nullptr) {
+      EXPECT_EQ(imex_communicator_size(made), 3U);
+      EXPECT_EQ(imex_communicator_rank(made), rank);
+      EXPECT_EQ(imex_barrier(made, 0), IMEX_OK);
+    }
+    if (newcomer.joinable()) newcomer.join();
+    imex_rendezvous_end(place);
+  });
+}
+
 TEST(CCommunicatorTest, WrongArgumentsAreRefusedBeforeAnythingIsWaitedFor) {
   imex_rendezvous* rendezvous = nullptr;
   C_OK(imex_rendezvous_create(&rendezvous));

@@ -22,7 +22,8 @@ file(REMOVE_RECURSE ${WORK})
 set(prefix ${WORK}/prefix)
 run(${CMAKE_COMMAND} --install ${BUILD} --component libimex --prefix ${prefix})
 file(GLOB_RECURSE installed RELATIVE ${prefix} ${prefix}/*)
-foreach(wanted include/imex/imex.h include/imex/session.hpp lib.*/libimex.so lib.*/libimex.so.0
+foreach(wanted include/imex/imex.h include/imex/session.hpp include/imex/nccl/nccl.h
+        lib.*/imex/nccl/libnccl.so.2 lib.*/libimex.so lib.*/libimex.so.0
         lib.*/libimex.a lib.*/cmake/imex/imexConfig.cmake lib.*/pkgconfig/imex.pc)
   set(found ${installed})
   list(FILTER found INCLUDE REGEX "^${wanted}$")
