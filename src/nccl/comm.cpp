@@ -11,6 +11,7 @@
 
 #include "base/result.hpp"
 #include "comm_turn.hpp"
+#include "rendezvous_store.hpp"
 
 namespace imex::nccl {
 
@@ -99,6 +100,12 @@ Result<std::optional<Communicator>> Comm::derive(
     const std::function<Result<std::optional<Communicator>>(Communicator&)>& use) {
   IMEX_TRY(const Turn turn, Turn::take(*this));
   return use(*communicator_);
+}
+
+Result<UniqueId> Comm::make_next_meeting() {
+  IMEX_CHECK_OK(usable());
+  IMEX_TRY(const Turn turn, Turn::take(*this));
+  return RendezvousStore::instance().keep(communicator_->rendezvous());
 }
 
 // ---- states ----

@@ -82,6 +82,9 @@ class Comm {
   Result<std::optional<Communicator>> derive(
       const std::function<Result<std::optional<Communicator>>(Communicator&)>& use);
 
+  /// Where more ranks will meet these.
+  Result<UniqueId> make_next_meeting();
+
   /// A job on a thread of its own: while there is one, the state is ncclInProgress and calls are
   /// refused. Errors of begin_job(): kFailedPrecondition.
   Result<void> begin_job();

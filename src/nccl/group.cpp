@@ -17,6 +17,11 @@ namespace {
 
 using Work = std::function<Result<void>()>;
 
+Group& thread_group() {
+  thread_local Group group;
+  return group;
+}
+
 Result<std::thread> start_thread(std::function<void()> body) {
   const os::SignalsBlocked blocked;
   try {
@@ -99,10 +104,7 @@ Result<std::shared_ptr<Comm>> comm_of(ncclComm_t handle) {
   return handle->comm;
 }
 
-Group& Group::of_this_thread() {
-  thread_local Group group;
-  return group;
-}
+Group& Group::of_this_thread() { return thread_group(); }
 
 ncclResult_t Group::refuse(const Error& error) {
   if (depth_ != 0 && !refused_) refused_ = error;

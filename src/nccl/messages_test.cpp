@@ -21,8 +21,9 @@ using Bytes = std::vector<std::byte>;
 /// What rank `from` sends to rank `to` as its message `number`.
 Bytes content(std::uint32_t from, std::uint32_t to, std::uint32_t number, std::size_t bytes) {
   Bytes data(bytes);
+  const std::uint32_t seed = from * 31 + to * 101 + number * 13;
   for (std::size_t i = 0; i != bytes; ++i) {
-    data[i] = static_cast<std::byte>(i * 7 + from * 31 + to * 101 + number * 13);
+    data[i] = static_cast<std::byte>(i * 7 + seed);
   }
   return data;
 }

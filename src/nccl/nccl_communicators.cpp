@@ -1,5 +1,6 @@
 // The exported functions that make, ask and end communicators.
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -10,7 +11,6 @@
 #include "device_pointer.hpp"
 #include "exports.hpp"
 #include "rendezvous_store.hpp"
-#include "split.hpp"
 
 namespace {
 
@@ -106,6 +106,26 @@ ncclResult_t derive(const CommPtr& parent, ncclComm_t* handle, const ncclConfig_
        .handle = handle});
 }
 
+/// What the ranks of a communicator that grows tell each other: one of them has the id.
+struct GrowthNotice {
+  std::uint64_t has_id = 0;
+  imex::UniqueId id{};
+};
+
+MadeOrNot grow(imex::Communicator& all, const GrowthNotice& own, std::uint32_t ranks) {
+  std::vector<GrowthNotice> notices(all.size());
+  IMEX_CHECK_OK(all.all_gather(&own, notices.data(), sizeof own));
+  const auto told = std::find_if(notices.begin(), notices.end(),
+                                 [](const GrowthNotice& each) { return each.has_id == 1; });
+  if (told == notices.end()) {
+    return fail(Errc::kInvalidArgument, "grow: no rank of the communicator has passed an id",
+                "pass the one of ncclCommGetUniqueId() in the rank that made it");
+  }
+  IMEX_TRY(auto larger, all.grow(told->id, ranks));
+  imex::nccl::RendezvousStore::instance().met(told->id);
+  return std::optional(std::move(larger));
+}
+
 /// The handle is of no more use, which a later call with it will see as far as it can be seen.
 void end_handle(ncclComm_t handle) {
   *static_cast<volatile std::uint64_t*>(&handle->magic) = 0;
@@ -114,101 +134,142 @@ void end_handle(ncclComm_t handle) {
 
 }  // namespace
 
-ncclResult_t ncclGetUniqueId(ncclUniqueId* uniqueId) {
-  if (uniqueId == nullptr) return missing("uniqueId");
-  const auto id = imex::nccl::RendezvousStore::instance().make();
+ncclResult_t ncclGetUniqueId(ncclUniqueId* unique_id) {
+  if (unique_id == nullptr) return missing("unique_id");
+  const auto id = imex::nccl::RendezvousStore::instance().keep(imex::Rendezvous::create());
   if (!id) return failed(id.error());
-  std::memcpy(uniqueId->internal, id->bytes.data(), id->bytes.size());
+  std::memcpy(unique_id->internal, id->bytes.data(), id->bytes.size());
   return ncclSuccess;
 }
 IMEX_NCCL_ALSO_PROFILED(ncclGetUniqueId);
 
-ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank) {
-  return initialise(comm, nranks, commId, rank, nullptr);
+ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId comm_id, int rank) {
+  return initialise(comm, ranks, comm_id, rank, nullptr);
 }
 IMEX_NCCL_ALSO_PROFILED(ncclCommInitRank);
 
-ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId, int rank,
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId comm_id, int rank,
                                     ncclConfig_t* config) {
-  return initialise(comm, nranks, commId, rank, config);
+  return initialise(comm, ranks, comm_id, rank, config);
 }
 IMEX_NCCL_ALSO_PROFILED(ncclCommInitRankConfig);
 
-ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId,
-                                      ncclUniqueId* commIds, ncclConfig_t* config) {
-  if (commIds == nullptr) return missing("commIds");
-  if (nId < 1 || nId > nranks) {
-    return refused({Errc::kInvalidArgument, fmt::format("{} ids for {} ranks", nId, nranks)});
+ncclResult_t ncclCommInitRankScalable(ncclComm_t* new_comm, int ranks, int rank, int id_count,
+                                      ncclUniqueId* comm_ids, ncclConfig_t* config) {
+  if (comm_ids == nullptr) return missing("comm_ids");
+  if (id_count < 1 || id_count > ranks) {
+    return refused({Errc::kInvalidArgument, fmt::format("{} ids for {} ranks", id_count, ranks)});
   }
-  return initialise(newcomm, nranks, commIds[0], myrank, config);
+  return initialise(new_comm, ranks, comm_ids[0], rank, config);
 }
 IMEX_NCCL_ALSO_PROFILED(ncclCommInitRankScalable);
 
-ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist) {
+ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ranks, const int* devices) {
   if (comm == nullptr) return missing("comm");
-  if (ndev < 1) return refused({Errc::kInvalidArgument, fmt::format("{} ranks", ndev)});
-  const auto id = imex::nccl::RendezvousStore::instance().make();
+  if (ranks < 1) return refused({Errc::kInvalidArgument, fmt::format("{} ranks", ranks)});
+  const auto id = imex::nccl::RendezvousStore::instance().keep(imex::Rendezvous::create());
   if (!id) return refused(id.error());
   ncclUniqueId place;
   std::memcpy(place.internal, id->bytes.data(), id->bytes.size());
   Group& group = Group::of_this_thread();
   group.start();
-  for (int rank = 0; rank != ndev; ++rank) {
-    const int device = devlist == nullptr ? rank : devlist[rank];
-    static_cast<void>(initialise(comm + rank, ndev, place, rank, nullptr, device));
+  for (int rank = 0; rank != ranks; ++rank) {
+    const int device = devices == nullptr ? rank : devices[rank];
+    static_cast<void>(initialise(comm + rank, ranks, place, rank, nullptr, device));
   }
   return group.end();  // has kept an error of the calls
 }
 IMEX_NCCL_ALSO_PROFILED(ncclCommInitAll);
 
-ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
+ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* new_comm,
                            ncclConfig_t* config) {
-  if (newcomm == nullptr) return missing("newcomm");
-  *newcomm = NCCL_COMM_NULL;
+  if (new_comm == nullptr) return missing("new_comm");
+  *new_comm = NCCL_COMM_NULL;
   if (color < 0 && color != NCCL_SPLIT_NOCOLOR) {
     return refused({Errc::kInvalidArgument, fmt::format("color {} is negative", color)});
   }
   return with_comm(comm, [&](const CommPtr& parent) {
     if (auto usable = parent->usable(); !usable) return refused(usable.error());
-    return derive(
-        parent, color == NCCL_SPLIT_NOCOLOR ? nullptr : newcomm, config,
-        [color, key](imex::Communicator& all) { return imex::nccl::split(all, color, key); });
+    std::optional<std::uint32_t> chosen;
+    if (color >= 0) chosen = static_cast<std::uint32_t>(color);
+    return derive(parent, chosen ? new_comm : nullptr, config,
+                  [chosen, key](imex::Communicator& all) { return all.split(chosen, key); });
   });
 }
 IMEX_NCCL_ALSO_PROFILED(ncclCommSplit);
 
-ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList, int excludeRanksCount,
-                            ncclComm_t* newcomm, ncclConfig_t* config, int shrinkFlags) {
-  if (newcomm == nullptr) return missing("newcomm");
-  *newcomm = NCCL_COMM_NULL;
-  if (excludeRanksList == nullptr || excludeRanksCount < 1) {
+ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int excluded_count,
+                            ncclComm_t* new_comm, ncclConfig_t* config, int flags) {
+  if (new_comm == nullptr) return missing("new_comm");
+  *new_comm = NCCL_COMM_NULL;
+  if (excluded == nullptr || excluded_count < 1) {
     return refused({Errc::kInvalidArgument, "shrink without ranks to exclude"});
   }
-  if (shrinkFlags != NCCL_SHRINK_DEFAULT && shrinkFlags != NCCL_SHRINK_ABORT) {
-    return refused({Errc::kInvalidArgument, fmt::format("shrink with flags {:#x}", shrinkFlags)});
+  if (flags != NCCL_SHRINK_DEFAULT && flags != NCCL_SHRINK_ABORT) {
+    return refused({Errc::kInvalidArgument, fmt::format("shrink with flags {:#x}", flags)});
   }
   return with_comm(comm, [&](const CommPtr& parent) {
     const std::uint32_t ranks = parent->facts().ranks;
-    std::vector<std::uint32_t> excluded;
-    for (int i = 0; i != excludeRanksCount; ++i) {
-      const int rank = excludeRanksList[i];
+    std::vector<std::uint32_t> dead;
+    for (int i = 0; i != excluded_count; ++i) {
+      const int rank = excluded[i];
       if (rank < 0 || static_cast<std::uint32_t>(rank) >= ranks) {
         return refused({Errc::kInvalidArgument,
                         fmt::format("shrink without rank {} of {} ranks", rank, ranks)});
       }
-      excluded.push_back(static_cast<std::uint32_t>(rank));
+      dead.push_back(static_cast<std::uint32_t>(rank));
     }
-    if (shrinkFlags == NCCL_SHRINK_ABORT) {
+    if (flags == NCCL_SHRINK_ABORT) {
       parent->revoke();
       parent->wait_for_jobs();
     }
-    return derive(parent, newcomm, config, [excluded](imex::Communicator& all) -> MadeOrNot {
-      IMEX_TRY(auto smaller, all.shrink(excluded));
+    return derive(parent, new_comm, config, [dead](imex::Communicator& all) -> MadeOrNot {
+      IMEX_TRY(auto smaller, all.shrink(dead));
       return std::optional(std::move(smaller));
     });
   });
 }
 IMEX_NCCL_ALSO_PROFILED(ncclCommShrink);
+
+ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* unique_id) {
+  if (unique_id == nullptr) return missing("unique_id");
+  return with_comm(comm, [&](const CommPtr& own) {
+    const auto id = own->make_next_meeting();
+    if (!id) return refused(id.error());
+    std::memcpy(unique_id->internal, id->bytes.data(), id->bytes.size());
+    return ncclSuccess;
+  });
+}
+IMEX_NCCL_ALSO_PROFILED(ncclCommGetUniqueId);
+
+ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* unique_id, int rank,
+                          ncclComm_t* new_comm, ncclConfig_t* config) {
+  if (new_comm == nullptr) return missing("new_comm");
+  if (comm == nullptr) {
+    if (unique_id == nullptr) return missing("unique_id of a rank that joins");
+    return initialise(new_comm, ranks, *unique_id, rank, config);
+  }
+  *new_comm = NCCL_COMM_NULL;
+  return with_comm(comm, [&](const CommPtr& parent) {
+    if (auto usable = parent->usable(); !usable) return refused(usable.error());
+    if (ranks < 1 || static_cast<std::uint32_t>(ranks) <= parent->facts().ranks || rank != -1) {
+      return refused(
+          {Errc::kInvalidArgument,
+           fmt::format("grow from {} to {} ranks as rank {}", parent->facts().ranks, ranks, rank),
+           "pass more ranks than there are, and rank -1, which keeps the number"});
+    }
+    GrowthNotice notice;
+    if (unique_id != nullptr) {
+      notice.has_id = 1;
+      std::memcpy(notice.id.bytes.data(), unique_id->internal, notice.id.bytes.size());
+    }
+    return derive(parent, new_comm, config,
+                  [notice, wanted = static_cast<std::uint32_t>(ranks)](imex::Communicator& all) {
+                    return grow(all, notice, wanted);
+                  });
+  });
+}
+IMEX_NCCL_ALSO_PROFILED(ncclCommGrow);
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   return with_comm(comm, [](const CommPtr& own) {
@@ -242,9 +303,9 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 }
 IMEX_NCCL_ALSO_PROFILED(ncclCommAbort);
 
-ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags) {
-  if (revokeFlags != 0) {
-    return refused({Errc::kInvalidArgument, fmt::format("revoke with flags {:#x}", revokeFlags)});
+ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags) {
+  if (flags != 0) {
+    return refused({Errc::kInvalidArgument, fmt::format("revoke with flags {:#x}", flags)});
   }
   return with_comm(comm, [](const CommPtr& own) {
     own->revoke();
@@ -253,21 +314,21 @@ ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags) {
 }
 IMEX_NCCL_ALSO_PROFILED(ncclCommRevoke);
 
-ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError) {
-  if (asyncError == nullptr) return missing("asyncError");
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  if (error == nullptr) return missing("error");
   return with_comm(comm, [&](const CommPtr& own) {
     if (own->has_job()) {
-      *asyncError = ncclInProgress;
+      *error = ncclInProgress;
     } else {
       const auto failure = own->failure();
-      *asyncError = failure ? imex::nccl::result_of(failure->code) : ncclSuccess;
+      *error = failure ? imex::nccl::result_of(failure->code) : ncclSuccess;
     }
     return ncclSuccess;
   });
 }
 IMEX_NCCL_ALSO_PROFILED(ncclCommGetAsyncError);
 
-ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
+ncclResult_t ncclCommCount(ncclComm_t comm, int* count) {
   if (count == nullptr) return missing("count");
   return with_comm(comm, [&](const CommPtr& own) {
     *count = static_cast<int>(own->facts().ranks);
@@ -276,7 +337,7 @@ ncclResult_t ncclCommCount(const ncclComm_t comm, int* count) {
 }
 IMEX_NCCL_ALSO_PROFILED(ncclCommCount);
 
-ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
+ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank) {
   if (rank == nullptr) return missing("rank");
   return with_comm(comm, [&](const CommPtr& own) {
     *rank = static_cast<int>(own->facts().rank);
@@ -285,7 +346,7 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
 }
 IMEX_NCCL_ALSO_PROFILED(ncclCommUserRank);
 
-ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device) {
+ncclResult_t ncclCommCuDevice(ncclComm_t comm, int* device) {
   if (device == nullptr) return missing("device");
   return with_comm(comm, [&](const CommPtr& own) {
     *device = own->facts().device;

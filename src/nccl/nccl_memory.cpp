@@ -113,24 +113,24 @@ ncclResult_t ncclMemFree(void* ptr) {
 }
 IMEX_NCCL_ALSO_PROFILED(ncclMemFree);
 
-ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buff, size_t size, void** handle) {
-  return add_registration(comm, buff, size, handle);
+ncclResult_t ncclCommRegister(ncclComm_t comm, void* buffer, size_t size, void** handle) {
+  return add_registration(comm, buffer, size, handle);
 }
 IMEX_NCCL_ALSO_PROFILED(ncclCommRegister);
 
-ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle) {
+ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle) {
   return remove_registration(comm, handle);
 }
 IMEX_NCCL_ALSO_PROFILED(ncclCommDeregister);
 
-ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size, ncclWindow_t* win,
-                                    int winFlags) {
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t size, ncclWindow_t* win,
+                                    int flags) {
   if (win == nullptr) return no_pointer("win");
-  if (winFlags != NCCL_WIN_DEFAULT && winFlags != NCCL_WIN_COLL_SYMMETRIC) {
-    return failed({Errc::kInvalidArgument, fmt::format("window with flags {:#x}", winFlags)});
+  if (flags != NCCL_WIN_DEFAULT && flags != NCCL_WIN_COLL_SYMMETRIC) {
+    return failed({Errc::kInvalidArgument, fmt::format("window with flags {:#x}", flags)});
   }
   void* handle = nullptr;
-  const ncclResult_t result = add_registration(comm, buff, size, &handle);
+  const ncclResult_t result = add_registration(comm, buffer, size, &handle);
   if (result == ncclSuccess) *win = static_cast<ncclWindow_t>(handle);
   return result;
 }
@@ -141,12 +141,12 @@ ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win) {
 }
 IMEX_NCCL_ALSO_PROFILED(ncclCommWindowDeregister);
 
-ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win, void** outUserPtr) {
-  if (outUserPtr == nullptr) return no_pointer("outUserPtr");
+ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win, void** out) {
+  if (out == nullptr) return no_pointer("out");
   return with_comm(comm, [&](const std::shared_ptr<Comm>& own) {
     const auto found = own->find_registration(win);
     if (!found) return failed(found.error());
-    *outUserPtr = found->data;
+    *out = found->data;
     return ncclSuccess;
   });
 }

@@ -23,22 +23,19 @@ ncclResult_t submit(ncclComm_t comm, Call call) {
 
 }  // namespace
 
-ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
-                           ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm, cudaStream_t) {
-  return submit(comm, {.kind = Kind::kAllReduce,
-                       .in = sendbuff,
-                       .out = recvbuff,
-                       .count = count,
-                       .type = datatype,
-                       .op = op});
+ncclResult_t ncclAllReduce(const void* in, void* out, size_t count, ncclDataType_t datatype,
+                           ncclRedOp_t op, ncclComm_t comm, cudaStream_t) {
+  return submit(
+      comm,
+      {.kind = Kind::kAllReduce, .in = in, .out = out, .count = count, .type = datatype, .op = op});
 }
 IMEX_NCCL_ALSO_PROFILED(ncclAllReduce);
 
-ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
+ncclResult_t ncclReduce(const void* in, void* out, size_t count, ncclDataType_t datatype,
                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t) {
   return submit(comm, {.kind = Kind::kReduce,
-                       .in = sendbuff,
-                       .out = recvbuff,
+                       .in = in,
+                       .out = out,
                        .count = count,
                        .type = datatype,
                        .op = op,
@@ -46,92 +43,86 @@ ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count, nccl
 }
 IMEX_NCCL_ALSO_PROFILED(ncclReduce);
 
-ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
-                           ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t) {
+ncclResult_t ncclBroadcast(const void* in, void* out, size_t count, ncclDataType_t datatype,
+                           int root, ncclComm_t comm, cudaStream_t) {
   return submit(comm, {.kind = Kind::kBroadcast,
-                       .in = sendbuff,
-                       .out = recvbuff,
+                       .in = in,
+                       .out = out,
                        .count = count,
                        .type = datatype,
                        .root = root});
 }
 IMEX_NCCL_ALSO_PROFILED(ncclBroadcast);
 
-ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
-                       cudaStream_t) {
+ncclResult_t ncclBcast(void* buffer, size_t count, ncclDataType_t datatype, int root,
+                       ncclComm_t comm, cudaStream_t) {
   return submit(comm, {.kind = Kind::kBroadcast,
-                       .in = buff,
-                       .out = buff,
+                       .in = buffer,
+                       .out = buffer,
                        .count = count,
                        .type = datatype,
                        .root = root});
 }
 IMEX_NCCL_ALSO_PROFILED(ncclBcast);
 
-ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
-                               ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
-                               cudaStream_t) {
+ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count, ncclDataType_t datatype,
+                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t) {
   return submit(comm, {.kind = Kind::kReduceScatter,
-                       .in = sendbuff,
-                       .out = recvbuff,
-                       .count = recvcount,
+                       .in = in,
+                       .out = out,
+                       .count = count,
                        .type = datatype,
                        .op = op});
 }
 IMEX_NCCL_ALSO_PROFILED(ncclReduceScatter);
 
-ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
-                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t) {
-  return submit(comm, {.kind = Kind::kAllGather,
-                       .in = sendbuff,
-                       .out = recvbuff,
-                       .count = sendcount,
-                       .type = datatype});
+ncclResult_t ncclAllGather(const void* in, void* out, size_t count, ncclDataType_t datatype,
+                           ncclComm_t comm, cudaStream_t) {
+  return submit(comm,
+                {.kind = Kind::kAllGather, .in = in, .out = out, .count = count, .type = datatype});
 }
 IMEX_NCCL_ALSO_PROFILED(ncclAllGather);
 
-ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
-                          ncclDataType_t datatype, ncclComm_t comm, cudaStream_t) {
-  return submit(
-      comm,
-      {.kind = Kind::kAllToAll, .in = sendbuff, .out = recvbuff, .count = count, .type = datatype});
+ncclResult_t ncclAlltoAll(const void* in, void* out, size_t count, ncclDataType_t datatype,
+                          ncclComm_t comm, cudaStream_t) {
+  return submit(comm,
+                {.kind = Kind::kAllToAll, .in = in, .out = out, .count = count, .type = datatype});
 }
 IMEX_NCCL_ALSO_PROFILED(ncclAlltoAll);
 
-ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype,
-                        int root, ncclComm_t comm, cudaStream_t) {
+ncclResult_t ncclGather(const void* in, void* out, size_t count, ncclDataType_t datatype, int root,
+                        ncclComm_t comm, cudaStream_t) {
   return submit(comm, {.kind = Kind::kGather,
-                       .in = sendbuff,
-                       .out = recvbuff,
+                       .in = in,
+                       .out = out,
                        .count = count,
                        .type = datatype,
                        .root = root});
 }
 IMEX_NCCL_ALSO_PROFILED(ncclGather);
 
-ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count,
-                         ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t) {
+ncclResult_t ncclScatter(const void* in, void* out, size_t count, ncclDataType_t datatype, int root,
+                         ncclComm_t comm, cudaStream_t) {
   return submit(comm, {.kind = Kind::kScatter,
-                       .in = sendbuff,
-                       .out = recvbuff,
+                       .in = in,
+                       .out = out,
                        .count = count,
                        .type = datatype,
                        .root = root});
 }
 IMEX_NCCL_ALSO_PROFILED(ncclScatter);
 
-ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype, int peer,
+ncclResult_t ncclSend(const void* in, size_t count, ncclDataType_t datatype, int peer,
                       ncclComm_t comm, cudaStream_t) {
-  return submit(
-      comm, {.kind = Kind::kSend, .in = sendbuff, .count = count, .type = datatype, .root = peer});
+  return submit(comm,
+                {.kind = Kind::kSend, .in = in, .count = count, .type = datatype, .root = peer});
 }
 IMEX_NCCL_ALSO_PROFILED(ncclSend);
 
-ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer,
-                      ncclComm_t comm, cudaStream_t) {
+ncclResult_t ncclRecv(void* out, size_t count, ncclDataType_t datatype, int peer, ncclComm_t comm,
+                      cudaStream_t) {
   return submit(
-      comm,
-      {.kind = Kind::kReceive, .out = recvbuff, .count = count, .type = datatype, .root = peer});
+      comm, {.kind = Kind::kReceive, .out = out, .count = count, .type = datatype, .root = peer});
 }
 IMEX_NCCL_ALSO_PROFILED(ncclRecv);
 
@@ -168,14 +159,14 @@ IMEX_NCCL_ALSO_PROFILED(ncclGroupStart);
 ncclResult_t ncclGroupEnd() { return Group::of_this_thread().end(); }
 IMEX_NCCL_ALSO_PROFILED(ncclGroupEnd);
 
-ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* simInfo) {
+ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info) {
   constexpr ncclSimInfo_t kFresh = NCCL_SIM_INFO_INITIALIZER;
-  if (simInfo != nullptr && (simInfo->magic != kFresh.magic || simInfo->size < sizeof kFresh)) {
+  if (info != nullptr && (info->magic != kFresh.magic || info->size < sizeof kFresh)) {
     return imex::nccl::failed({Errc::kInvalidArgument,
-                               fmt::format("simulation with magic {:#x}", simInfo->magic),
+                               fmt::format("simulation with magic {:#x}", info->magic),
                                "start from NCCL_SIM_INFO_INITIALIZER"});
   }
-  if (simInfo != nullptr) simInfo->estimatedTime = NCCL_UNDEF_FLOAT;
+  if (info != nullptr) info->estimatedTime = NCCL_UNDEF_FLOAT;
   return imex::nccl::report(Group::of_this_thread().end_unused());
 }
 IMEX_NCCL_ALSO_PROFILED(ncclGroupSimulateEnd);
@@ -192,8 +183,7 @@ IMEX_NCCL_ALSO_PROFILED(ncclGroupSimulateEnd);
   }                                                                              \
   static_assert(true)
 
-IMEX_NCCL_UNSUPPORTED(ncclCommGetUniqueId, "communicators do not grow");
-IMEX_NCCL_UNSUPPORTED(ncclCommGrow, "communicators do not grow");
+// NOLINTBEGIN(readability-identifier-naming): NCCL's names
 IMEX_NCCL_UNSUPPORTED(ncclCommSuspend, "host memory of a communicator cannot be given back");
 IMEX_NCCL_UNSUPPORTED(ncclCommResume, "host memory of a communicator cannot be given back");
 IMEX_NCCL_UNSUPPORTED(ncclCommMemStats, "there is no GPU memory");
@@ -203,3 +193,4 @@ IMEX_NCCL_UNSUPPORTED(ncclSignal, "windows are not mapped by the other ranks");
 IMEX_NCCL_UNSUPPORTED(ncclWaitSignal, "windows are not mapped by the other ranks");
 IMEX_NCCL_UNSUPPORTED(ncclDevCommCreate, "there is no GPU to communicate from");
 IMEX_NCCL_UNSUPPORTED(ncclDevCommDestroy, "there is no GPU to communicate from");
+// NOLINTEND(readability-identifier-naming)

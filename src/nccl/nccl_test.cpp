@@ -1,21 +1,15 @@
-// The exported functions within one process: ranks as threads, and ranks in one thread's groups.
+// The exported operations and groups: arguments, order, what a group holds.
+#include <array>
 #include <atomic>
-#include <chrono>
-#include <cstdlib>
 #include <cstring>
-#include <functional>
-#include <string>
-#include <thread>
 #include <vector>
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <imex/nccl/nccl.h>
+#include "testing/nccl_ranks.hpp"
 
-#include "rendezvous_store.hpp"
-
-extern "C" {
-ncclResult_t ncclCommGrow();
+extern "C" {  // of later releases than the header's
+// NOLINTNEXTLINE(readability-identifier-naming)
+ncclResult_t ncclPutSignal();
+// NOLINTNEXTLINE(readability-identifier-naming)
 ncclResult_t pncclDevCommCreate();
 }
 
@@ -23,59 +17,7 @@ namespace imex::nccl {
 namespace {
 
 using testing::HasSubstr;
-
-#define NCCL_OK(call) ASSERT_EQ(call, ncclSuccess) << ncclGetLastError(nullptr)
-
-ncclConfig_t non_blocking() {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  return config;
-}
-
-ncclResult_t settled(ncclComm_t comm) {
-  ncclResult_t state = ncclInProgress;
-  while (state == ncclInProgress) {
-    if (const auto asked = ncclCommGetAsyncError(comm, &state); asked != ncclSuccess) return asked;
-    std::this_thread::yield();  // ends: each wait of the library has a deadline
-  }
-  return state;
-}
-
-/// Ranks of one thread.
-class Ranks {
- public:
-  explicit Ranks(int ranks) : comms_(static_cast<std::size_t>(ranks)) {
-    EXPECT_EQ(ncclCommInitAll(comms_.data(), ranks, nullptr), ncclSuccess)
-        << ncclGetLastError(nullptr);
-  }
-  ~Ranks() {
-    for (ncclComm_t comm : comms_) EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
-  }
-  Ranks(const Ranks&) = delete;
-  Ranks& operator=(const Ranks&) = delete;
-
-  ncclComm_t operator[](std::size_t rank) const { return comms_[rank]; }
-  [[nodiscard]] std::size_t size() const { return comms_.size(); }
-
-  /// Runs `call` for each rank in one group.
-  ncclResult_t group(const std::function<ncclResult_t(std::size_t)>& call) const {
-    EXPECT_EQ(ncclGroupStart(), ncclSuccess);
-    for (std::size_t rank = 0; rank != size(); ++rank) EXPECT_EQ(call(rank), ncclSuccess);
-    return ncclGroupEnd();
-  }
-
- private:
-  std::vector<ncclComm_t> comms_;
-};
-
-/// Runs `body` as each rank on a thread of its own.
-void run_threads(int ranks, const std::function<void(int, const ncclUniqueId&)>& body) {
-  ncclUniqueId id;
-  NCCL_OK(ncclGetUniqueId(&id));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank != ranks; ++rank) threads.emplace_back(body, rank, id);
-  for (std::thread& thread : threads) thread.join();
-}
+using testing_kit::Ranks;
 
 TEST(NcclTest, OneThreadHoldsAllRanks) {
   const Ranks ranks(3);
@@ -165,169 +107,6 @@ TEST(NcclTest, ArgumentsAreCheckedBeforeAnythingIsWaitedFor) {
   EXPECT_EQ(comm, nullptr);
 }
 
-TEST(NcclTest, AConfigurationIsReadByItsSize) {
-  ncclUniqueId id;
-  ncclComm_t comm = nullptr;
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  const auto create = [&](ncclConfig_t* given) {
-    EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
-    return ncclCommInitRankConfig(&comm, 1, id, 0, given);
-  };
-  config.size = 20;  // as old as can be: up to `blocking`
-  NCCL_OK(create(&config));
-  NCCL_OK(ncclCommDestroy(comm));
-  config.size = 16;
-  EXPECT_EQ(create(&config), ncclInvalidArgument);
-  EXPECT_EQ(comm, nullptr);
-  EXPECT_THAT(ncclGetLastError(nullptr), HasSubstr("NCCL_CONFIG_INITIALIZER"));
-  struct {
-    ncclConfig_t known = NCCL_CONFIG_INITIALIZER;
-    std::array<int, 14> later{};
-  } larger;
-  larger.known.size = sizeof larger;
-  NCCL_OK(create(&larger.known));
-  NCCL_OK(ncclCommDestroy(comm));
-  config = NCCL_CONFIG_INITIALIZER;
-  config.magic = 0;
-  EXPECT_EQ(create(&config), ncclInvalidArgument);
-  config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 2;
-  EXPECT_EQ(create(&config), ncclInvalidArgument);
-}
-
-TEST(NcclTest, ANonBlockingCommunicatorIsInProgressUntilAllIsDone) {
-  run_threads(2, [](int rank, const ncclUniqueId& id) {
-    ncclConfig_t config = non_blocking();
-    ncclComm_t comm = nullptr;
-    ASSERT_EQ(ncclCommInitRankConfig(&comm, 2, id, rank, &config), ncclInProgress);
-    ASSERT_NE(comm, nullptr);
-    ASSERT_EQ(settled(comm), ncclSuccess) << ncclGetLastError(comm);
-    std::vector<int> data(100'000, rank + 1);
-    ASSERT_EQ(
-        ncclAllReduce(data.data(), data.data(), data.size(), ncclInt32, ncclSum, comm, nullptr),
-        ncclInProgress);
-    ASSERT_EQ(settled(comm), ncclSuccess) << ncclGetLastError(comm);
-    EXPECT_THAT(data, testing::Each(3));
-    ncclComm_t half = nullptr;
-    ASSERT_EQ(ncclCommSplit(comm, rank, 0, &half, nullptr), ncclInProgress);
-    ASSERT_EQ(settled(comm), ncclSuccess);  // as PyTorch waits for it
-    ASSERT_EQ(settled(half), ncclSuccess);
-    int count = 0;
-    EXPECT_EQ(ncclCommCount(half, &count), ncclSuccess);
-    EXPECT_EQ(count, 1);
-    EXPECT_EQ(ncclCommDestroy(half), ncclSuccess);
-    ASSERT_EQ(ncclCommFinalize(comm), ncclSuccess);
-    EXPECT_EQ(ncclAllReduce(data.data(), data.data(), 1, ncclInt32, ncclSum, comm, nullptr),
-              ncclInvalidUsage);
-    EXPECT_THAT(ncclGetLastError(nullptr), HasSubstr("finalized"));
-    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
-  });
-}
-
-TEST(NcclTest, AbortDoesNotWaitForRanksThatNeverCome) {
-  ncclUniqueId id;
-  NCCL_OK(ncclGetUniqueId(&id));
-  ncclConfig_t config = non_blocking();
-  ncclComm_t comm = nullptr;
-  ASSERT_EQ(ncclCommInitRankConfig(&comm, 2, id, 0, &config), ncclInProgress);
-  int word = 0;
-  EXPECT_EQ(ncclAllReduce(&word, &word, 1, ncclInt32, ncclSum, comm, nullptr), ncclInvalidUsage);
-  const auto begin = std::chrono::steady_clock::now();
-  NCCL_OK(ncclCommAbort(comm));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
-}
-
-TEST(NcclTest, AbortByAnotherThreadEndsACall) {
-  std::atomic<bool> first_is_done{false};
-  run_threads(2, [&](int rank, const ncclUniqueId& id) {
-    ncclComm_t comm = nullptr;
-    ASSERT_EQ(ncclCommInitRank(&comm, 2, id, rank), ncclSuccess) << ncclGetLastError(nullptr);
-    std::vector<int> data(1000);
-    const auto sum = [&] {
-      return ncclAllReduce(data.data(), data.data(), data.size(), ncclInt32, ncclSum, comm,
-                           nullptr);
-    };
-    if (rank == 1) {
-      // Takes part in the first of two operations of rank 0's group, so that this is inside.
-      ASSERT_EQ(sum(), ncclSuccess);
-      first_is_done = true;
-      ncclResult_t state = ncclSuccess;
-      while (state == ncclSuccess) {
-        ASSERT_EQ(ncclCommGetAsyncError(comm, &state), ncclSuccess);
-        std::this_thread::yield();
-      }
-      EXPECT_EQ(state, ncclRemoteError);
-      EXPECT_THAT(ncclGetLastError(comm), HasSubstr("aborted by rank 0"));
-      EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
-      return;
-    }
-    std::thread caller([&] {
-      EXPECT_EQ(ncclGroupStart(), ncclSuccess);
-      EXPECT_EQ(sum(), ncclSuccess);
-      EXPECT_EQ(sum(), ncclSuccess);
-      EXPECT_EQ(ncclGroupEnd(), ncclRemoteError);
-    });
-    while (!first_is_done) std::this_thread::yield();
-    EXPECT_EQ(ncclCommAbort(comm), ncclSuccess);
-    caller.join();
-  });
-}
-
-TEST(NcclTest, SplitOrdersByKeyAndLeavesOutWhoWantsNone) {
-  const Ranks ranks(4);
-  std::array<ncclComm_t, 4> parts{};
-  // 0 and 2 in reverse order, 3 alone, 1 nowhere.
-  constexpr std::array<int, 4> kColors{7, NCCL_SPLIT_NOCOLOR, 7, 0}, kKeys{5, 0, -5, 0};
-  NCCL_OK(ranks.group([&](std::size_t rank) {
-    return ncclCommSplit(ranks[rank], kColors[rank], kKeys[rank], &parts[rank], nullptr);
-  }));
-  EXPECT_EQ(parts[1], nullptr);
-  int rank = -1, count = -1;
-  NCCL_OK(ncclCommUserRank(parts[0], &rank));
-  NCCL_OK(ncclCommCount(parts[0], &count));
-  EXPECT_EQ(rank, 1);
-  EXPECT_EQ(count, 2);
-  NCCL_OK(ncclCommUserRank(parts[2], &rank));
-  EXPECT_EQ(rank, 0);
-  std::array<int, 4> values{1, 2, 3, 4};
-  NCCL_OK(ncclGroupStart());
-  for (const std::size_t member : {0U, 2U, 3U}) {
-    NCCL_OK(ncclAllReduce(&values[member], &values[member], 1, ncclInt32, ncclSum, parts[member],
-                          nullptr));
-  }
-  NCCL_OK(ncclGroupEnd());
-  EXPECT_THAT(values, testing::ElementsAre(4, 2, 4, 4));
-  for (ncclComm_t part : parts) EXPECT_EQ(ncclCommDestroy(part), ncclSuccess);
-}
-
-TEST(NcclTest, ShrinkGoesOnWithoutARank) {
-  for (const int flags : {NCCL_SHRINK_DEFAULT, NCCL_SHRINK_ABORT}) {
-    const Ranks ranks(3);
-    std::array<ncclComm_t, 3> rest{};
-    int excluded = 1;
-    NCCL_OK(ncclGroupStart());
-    for (const std::size_t rank : {0U, 2U}) {
-      NCCL_OK(ncclCommShrink(ranks[rank], &excluded, 1, &rest[rank], nullptr, flags));
-    }
-    NCCL_OK(ncclGroupEnd());
-    std::array<int, 2> values{5, 6};
-    NCCL_OK(ncclGroupStart());
-    NCCL_OK(ncclAllReduce(&values[0], &values[0], 1, ncclInt32, ncclMax, rest[0], nullptr));
-    NCCL_OK(ncclAllReduce(&values[1], &values[1], 1, ncclInt32, ncclMax, rest[2], nullptr));
-    NCCL_OK(ncclGroupEnd());
-    EXPECT_THAT(values, testing::Each(6));
-    int word = 0;
-    const auto of_parent = flags == NCCL_SHRINK_ABORT ? ncclInvalidUsage : ncclSuccess;
-    EXPECT_EQ(ncclRecv(&word, 0, ncclInt32, 0, ranks[0], nullptr), ncclInvalidUsage);
-    NCCL_OK(ncclGroupStart());
-    EXPECT_EQ(ncclSend(&word, 0, ncclInt32, 0, ranks[0], nullptr), of_parent);
-    EXPECT_EQ(ncclRecv(&word, 0, ncclInt32, 0, ranks[0], nullptr), of_parent);
-    EXPECT_EQ(ncclGroupEnd(), of_parent);
-    NCCL_OK(ncclCommDestroy(rest[0]));
-    NCCL_OK(ncclCommDestroy(rest[2]));
-  }
-}
-
 TEST(NcclTest, APremultipliedSumScalesEachRanksInput) {
   const Ranks ranks(2);
   std::array<float, 2> factors{0.5F, 3.0F}, values{8.0F, 1.0F}, sums{};
@@ -353,6 +132,50 @@ TEST(NcclTest, APremultipliedSumScalesEachRanksInput) {
             ncclInvalidArgument);
 }
 
+TEST(NcclTest, PartsGoToAllFromAllToOneAndFromOne) {
+  const Ranks ranks(3);
+  constexpr std::size_t kPart = 5;
+  using Vector = std::vector<std::int16_t>;  // as 2 * kPart elements of i8
+  std::array<Vector, 3> in, out;
+  for (std::size_t rank = 0; rank != 3; ++rank) {
+    for (std::size_t i = 0; i != 3 * kPart; ++i) {
+      in[rank].push_back(static_cast<std::int16_t>(1000 * rank + i));
+    }
+    out[rank].assign(3 * kPart, -1);
+  }
+  NCCL_OK(ranks.group([&](std::size_t rank) {
+    return ncclAlltoAll(in[rank].data(), out[rank].data(), 2 * kPart, ncclInt8, ranks[rank],
+                        nullptr);
+  }));
+  for (std::size_t rank = 0; rank != 3; ++rank) {
+    for (std::size_t i = 0; i != 3 * kPart; ++i) {
+      EXPECT_EQ(out[rank][i],
+                static_cast<std::int16_t>(i / kPart * 1000 + rank * kPart + i % kPart));
+    }
+  }
+  // All first parts to rank 2, in place there: its own first part lies third.
+  Vector gathered(3 * kPart, -1);
+  std::copy_n(in[2].begin(), kPart, gathered.begin() + 2 * kPart);
+  NCCL_OK(ranks.group([&](std::size_t rank) {
+    const void* own = rank == 2 ? &gathered[2 * kPart] : in[rank].data();
+    return ncclGather(own, rank == 2 ? gathered.data() : nullptr, 2 * kPart, ncclInt8, 2,
+                      ranks[rank], nullptr);
+  }));
+  for (std::size_t i = 0; i != 3 * kPart; ++i) {
+    EXPECT_EQ(gathered[i], static_cast<std::int16_t>(i / kPart * 1000 + i % kPart));
+  }
+  // And back: rank 2's parts to the others.
+  NCCL_OK(ranks.group([&](std::size_t rank) {
+    return ncclScatter(rank == 2 ? gathered.data() : nullptr, out[rank].data(), 2 * kPart, ncclInt8,
+                       2, ranks[rank], nullptr);
+  }));
+  for (std::size_t rank = 0; rank != 3; ++rank) {
+    for (std::size_t i = 0; i != kPart; ++i) {
+      EXPECT_EQ(out[rank][i], static_cast<std::int16_t>(rank * 1000 + i));
+    }
+  }
+}
+
 TEST(NcclTest, MemoryIsAlignedAndRegistrationsAreKnown) {
   const Ranks ranks(1);
   void* memory = nullptr;
@@ -373,23 +196,6 @@ TEST(NcclTest, MemoryIsAlignedAndRegistrationsAreKnown) {
   EXPECT_EQ(ncclMemAlloc(&memory, SIZE_MAX), ncclSystemError);
 }
 
-TEST(NcclTest, APlaceToMeetIsGivenUpOnceAllHaveMet) {
-  RendezvousStore& store = RendezvousStore::instance();
-  const std::size_t before = store.size();
-  run_threads(2, [&](int rank, const ncclUniqueId& id) {
-    EXPECT_LE(store.size(), before + 1);
-    ncclComm_t comm = nullptr;
-    ASSERT_EQ(ncclCommInitRank(&comm, 2, id, rank), ncclSuccess) << ncclGetLastError(nullptr);
-    EXPECT_EQ(store.size(), before);
-    EXPECT_EQ(ncclCommDestroy(comm), ncclSuccess);
-  });
-  ncclUniqueId id;
-  for (std::size_t i = 0; i != RendezvousStore::kRendezvousMax + 10; ++i) {
-    NCCL_OK(ncclGetUniqueId(&id));
-  }
-  EXPECT_EQ(store.size(), RendezvousStore::kRendezvousMax);
-}
-
 TEST(NcclTest, EverythingHasItsNameForProfilers) {
   EXPECT_EQ(&pncclAllReduce, &ncclAllReduce);
   EXPECT_EQ(&pncclCommShrink, &ncclCommShrink);
@@ -397,8 +203,8 @@ TEST(NcclTest, EverythingHasItsNameForProfilers) {
 }
 
 TEST(NcclTest, WhatCannotBeDoneIsRefusedWithAReason) {
-  EXPECT_EQ(ncclCommGrow(), ncclInvalidUsage);
-  EXPECT_THAT(ncclGetLastError(nullptr), HasSubstr("ncclCommGrow: communicators do not grow"));
+  EXPECT_EQ(ncclPutSignal(), ncclInvalidUsage);
+  EXPECT_THAT(ncclGetLastError(nullptr), HasSubstr("ncclPutSignal: windows are not mapped"));
   EXPECT_EQ(pncclDevCommCreate(), ncclInvalidUsage);
   EXPECT_EQ(ncclCommDestroy(nullptr), ncclSuccess);
   EXPECT_EQ(ncclCommAbort(nullptr), ncclSuccess);

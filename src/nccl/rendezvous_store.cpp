@@ -11,8 +11,8 @@ RendezvousStore& RendezvousStore::instance() {
   return store;
 }
 
-Result<UniqueId> RendezvousStore::make() {
-  IMEX_TRY(Rendezvous rendezvous, Rendezvous::create());
+Result<UniqueId> RendezvousStore::keep(Result<Rendezvous> made) {
+  IMEX_TRY(Rendezvous rendezvous, std::move(made));
   const UniqueId id = rendezvous.id();
   const MutexLock lock(mutex_);
   if (kept_.size() == kRendezvousMax) kept_.pop_front();

@@ -1,4 +1,4 @@
-/// The places where ranks meet that this process has made by ncclGetUniqueId().
+/// The places where ranks meet that this process has made for ncclGetUniqueId() and its like.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@ class RendezvousStore {
 
   static RendezvousStore& instance();
 
-  /// Errors: as Rendezvous::create().
-  [[nodiscard]] Result<UniqueId> make();
+  /// Errors: those of `made`.
+  [[nodiscard]] Result<UniqueId> keep(Result<Rendezvous> made);
   /// All ranks have met at `id`, which may be another process's.
   void met(const UniqueId& id);
   [[nodiscard]] std::size_t size();

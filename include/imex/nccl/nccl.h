@@ -167,34 +167,33 @@ IMEX_NCCL_API void ncclResetDebugInit(void);
 
 /** Serves one communicator. The calling process must live until all ranks have created it: it owns
  * the memory in which they meet. Keeps the 256 latest ids that none of its own ranks has used. */
-IMEX_NCCL_API ncclResult_t ncclGetUniqueId(ncclUniqueId* uniqueId);
-IMEX_NCCL_API ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId commId,
+IMEX_NCCL_API ncclResult_t ncclGetUniqueId(ncclUniqueId* unique_id);
+IMEX_NCCL_API ncclResult_t ncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId comm_id,
                                             int rank);
-IMEX_NCCL_API ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId commId,
+IMEX_NCCL_API ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId comm_id,
                                                   int rank, ncclConfig_t* config);
 /** The ranks meet at the first of the ids. */
-IMEX_NCCL_API ncclResult_t ncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank,
-                                                    int nId, ncclUniqueId* commIds,
+IMEX_NCCL_API ncclResult_t ncclCommInitRankScalable(ncclComm_t* new_comm, int ranks, int rank,
+                                                    int id_count, ncclUniqueId* comm_ids,
                                                     ncclConfig_t* config);
-/** All ranks in this thread, which then calls operations in groups. `devlist` is only remembered.
+/** All ranks in this thread, which then calls operations in groups. `devices` is only remembered.
  */
-IMEX_NCCL_API ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ndev, const int* devlist);
-IMEX_NCCL_API ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* newcomm,
+IMEX_NCCL_API ncclResult_t ncclCommInitAll(ncclComm_t* comm, int ranks, const int* devices);
+IMEX_NCCL_API ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* new_comm,
                                          ncclConfig_t* config);
 /** Called by those that stay; also after ranks were lost. */
-IMEX_NCCL_API ncclResult_t ncclCommShrink(ncclComm_t comm, int* excludeRanksList,
-                                          int excludeRanksCount, ncclComm_t* newcomm,
-                                          ncclConfig_t* config, int shrinkFlags);
+IMEX_NCCL_API ncclResult_t ncclCommShrink(ncclComm_t comm, int* excluded, int excluded_count,
+                                          ncclComm_t* new_comm, ncclConfig_t* config, int flags);
 /** No operation may follow. */
 IMEX_NCCL_API ncclResult_t ncclCommFinalize(ncclComm_t comm);
 IMEX_NCCL_API ncclResult_t ncclCommDestroy(ncclComm_t comm);
 /** By any thread, also while others are inside calls on `comm`: those end first. */
 IMEX_NCCL_API ncclResult_t ncclCommAbort(ncclComm_t comm);
-IMEX_NCCL_API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* asyncError);
-IMEX_NCCL_API ncclResult_t ncclCommCount(const ncclComm_t comm, int* count);
-IMEX_NCCL_API ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank);
-/** The entry of `devlist`; else 0: there is no device. */
-IMEX_NCCL_API ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device);
+IMEX_NCCL_API ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
+IMEX_NCCL_API ncclResult_t ncclCommCount(ncclComm_t comm, int* count);
+IMEX_NCCL_API ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank);
+/** The entry of `devices`; else 0: there is no device. */
+IMEX_NCCL_API ncclResult_t ncclCommCuDevice(ncclComm_t comm, int* device);
 
 /* ---- memory ---- */
 
@@ -202,11 +201,11 @@ IMEX_NCCL_API ncclResult_t ncclCommCuDevice(const ncclComm_t comm, int* device);
 IMEX_NCCL_API ncclResult_t ncclMemAlloc(void** ptr, size_t size);
 IMEX_NCCL_API ncclResult_t ncclMemFree(void* ptr);
 /** Host memory needs no registration: gives a handle, makes nothing faster. */
-IMEX_NCCL_API ncclResult_t ncclCommRegister(const ncclComm_t comm, void* buff, size_t size,
+IMEX_NCCL_API ncclResult_t ncclCommRegister(ncclComm_t comm, void* buffer, size_t size,
                                             void** handle);
-IMEX_NCCL_API ncclResult_t ncclCommDeregister(const ncclComm_t comm, void* handle);
-IMEX_NCCL_API ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buff, size_t size,
-                                                  ncclWindow_t* win, int winFlags);
+IMEX_NCCL_API ncclResult_t ncclCommDeregister(ncclComm_t comm, void* handle);
+IMEX_NCCL_API ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* buffer, size_t size,
+                                                  ncclWindow_t* win, int flags);
 IMEX_NCCL_API ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win);
 
 /* ---- operations ---- */
@@ -219,28 +218,28 @@ IMEX_NCCL_API ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scala
                                                     ncclComm_t comm);
 IMEX_NCCL_API ncclResult_t ncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm);
 
-IMEX_NCCL_API ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
+IMEX_NCCL_API ncclResult_t ncclAllReduce(const void* in, void* out, size_t count,
                                          ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                          cudaStream_t stream);
-IMEX_NCCL_API ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, size_t count,
+IMEX_NCCL_API ncclResult_t ncclReduce(const void* in, void* out, size_t count,
                                       ncclDataType_t datatype, ncclRedOp_t op, int root,
                                       ncclComm_t comm, cudaStream_t stream);
-IMEX_NCCL_API ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
+IMEX_NCCL_API ncclResult_t ncclBroadcast(const void* in, void* out, size_t count,
                                          ncclDataType_t datatype, int root, ncclComm_t comm,
                                          cudaStream_t stream);
-IMEX_NCCL_API ncclResult_t ncclBcast(void* buff, size_t count, ncclDataType_t datatype, int root,
+IMEX_NCCL_API ncclResult_t ncclBcast(void* buffer, size_t count, ncclDataType_t datatype, int root,
                                      ncclComm_t comm, cudaStream_t stream);
-IMEX_NCCL_API ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+IMEX_NCCL_API ncclResult_t ncclReduceScatter(const void* in, void* out, size_t count,
                                              ncclDataType_t datatype, ncclRedOp_t op,
                                              ncclComm_t comm, cudaStream_t stream);
-IMEX_NCCL_API ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+IMEX_NCCL_API ncclResult_t ncclAllGather(const void* in, void* out, size_t count,
                                          ncclDataType_t datatype, ncclComm_t comm,
                                          cudaStream_t stream);
 /** Between two ranks messages arrive in order, each as long as the receiver says; a message of no
  * elements is one too. */
-IMEX_NCCL_API ncclResult_t ncclSend(const void* sendbuff, size_t count, ncclDataType_t datatype,
-                                    int peer, ncclComm_t comm, cudaStream_t stream);
-IMEX_NCCL_API ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t datatype, int peer,
+IMEX_NCCL_API ncclResult_t ncclSend(const void* in, size_t count, ncclDataType_t datatype, int peer,
+                                    ncclComm_t comm, cudaStream_t stream);
+IMEX_NCCL_API ncclResult_t ncclRecv(void* out, size_t count, ncclDataType_t datatype, int peer,
                                     ncclComm_t comm, cudaStream_t stream);
 
 /** Calls of this thread up to the outermost ncclGroupEnd() are checked at once and run there: those
@@ -249,23 +248,29 @@ IMEX_NCCL_API ncclResult_t ncclRecv(void* recvbuff, size_t count, ncclDataType_t
 IMEX_NCCL_API ncclResult_t ncclGroupStart(void);
 IMEX_NCCL_API ncclResult_t ncclGroupEnd(void);
 /** Ends a group without running it. The time is not estimated: NCCL_UNDEF_FLOAT. */
-IMEX_NCCL_API ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* simInfo);
+IMEX_NCCL_API ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t* info);
 
 /* ---- of later releases ---- */
 
 /** Not in place. */
-IMEX_NCCL_API ncclResult_t ncclAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
+IMEX_NCCL_API ncclResult_t ncclAlltoAll(const void* in, void* out, size_t count,
                                         ncclDataType_t datatype, ncclComm_t comm,
                                         cudaStream_t stream);
-IMEX_NCCL_API ncclResult_t ncclGather(const void* sendbuff, void* recvbuff, size_t count,
+IMEX_NCCL_API ncclResult_t ncclGather(const void* in, void* out, size_t count,
                                       ncclDataType_t datatype, int root, ncclComm_t comm,
                                       cudaStream_t stream);
-IMEX_NCCL_API ncclResult_t ncclScatter(const void* sendbuff, void* recvbuff, size_t count,
+IMEX_NCCL_API ncclResult_t ncclScatter(const void* in, void* out, size_t count,
                                        ncclDataType_t datatype, int root, ncclComm_t comm,
                                        cudaStream_t stream);
 /** Ends the operations of all ranks; `comm` can then be shrunk or destroyed. */
-IMEX_NCCL_API ncclResult_t ncclCommRevoke(ncclComm_t comm, int revokeFlags);
-IMEX_NCCL_API ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win, void** outUserPtr);
+IMEX_NCCL_API ncclResult_t ncclCommRevoke(ncclComm_t comm, int flags);
+/** Where more ranks will meet those of `comm`: called by one of these. */
+IMEX_NCCL_API ncclResult_t ncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* unique_id);
+/** By the ranks of `comm`, which keep their numbers, with rank -1, the one that made the id passing
+ * it; and by those that join, with `comm` null, the id and their rank. */
+IMEX_NCCL_API ncclResult_t ncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* unique_id,
+                                        int rank, ncclComm_t* new_comm, ncclConfig_t* config);
+IMEX_NCCL_API ncclResult_t ncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t win, void** out);
 
 /* ---- the same under the names that profilers call ---- */
 
@@ -312,6 +317,8 @@ IMEX_NCCL_PROFILED(ncclAlltoAll);
 IMEX_NCCL_PROFILED(ncclGather);
 IMEX_NCCL_PROFILED(ncclScatter);
 IMEX_NCCL_PROFILED(ncclCommRevoke);
+IMEX_NCCL_PROFILED(ncclCommGetUniqueId);
+IMEX_NCCL_PROFILED(ncclCommGrow);
 IMEX_NCCL_PROFILED(ncclWinGetUserPtr);
 #endif
 

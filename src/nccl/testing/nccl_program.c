@@ -1,12 +1,13 @@
 /* A program that knows NCCL alone: all operations, types and reductions on host memory, with exact
  * answers, in place and out of place, misaligned, as the tests of NCCL check them.
  *
- *   nccl_program RANKS RANK FILE    one rank; rank 0 leaves the unique id in FILE
- *   nccl_program RANKS              starts that many of itself, and waits for them
+ *   nccl_program RANKS all     starts that many of itself, and waits for them
+ *   nccl_program RANKS lost    the last rank is killed amid an operation; the others go on without
+ * it nccl_program RANKS MODE RANK FILE    one rank of these; rank 0 leaves the unique id in FILE
  *
  * Compiles against the headers of NVIDIA as well. */
 #define _POSIX_C_SOURCE 200809L
-#include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -371,7 +372,7 @@ static void read_id(const char* path, ncclUniqueId* id) {
   }
 }
 
-static int run_rank(const char* path) {
+static void meet(const char* path) {
   ncclUniqueId id;
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   if (rank == 0) {
@@ -381,6 +382,9 @@ static int run_rank(const char* path) {
     read_id(path, &id);
   }
   must(ncclCommInitRankConfig(&comm, ranks, id, rank, &config), "ncclCommInitRankConfig");
+}
+
+static int check_everything(void) {
   const size_t bytes = (size_t)kCountMax * 8 * (size_t)ranks + 256;
   in_memory = malloc(bytes);
   out_memory = malloc(bytes);
@@ -398,7 +402,31 @@ static int run_rank(const char* path) {
   return 0;
 }
 
-static int run_all(const char* program) {
+/* Rank 0 waits for a message of the last rank, the others for its part of a sum. */
+static int lose_the_last(void) {
+  int last = ranks - 1, sum = 1, word = 0;
+  must(ncclAllReduce(&sum, &sum, 1, ncclInt32, ncclSum, comm, NULL), "ncclAllReduce");
+  if (rank == last) raise(SIGKILL);
+  const ncclResult_t result = rank == 0
+                                  ? ncclRecv(&word, 1, ncclInt32, last, comm, NULL)
+                                  : ncclAllReduce(&sum, &sum, 1, ncclInt32, ncclSum, comm, NULL);
+  ncclResult_t state = ncclSuccess;
+  must(ncclCommGetAsyncError(comm, &state), "ncclCommGetAsyncError");
+  if (result != ncclRemoteError || state != ncclRemoteError) {
+    stop("a rank is lost", ncclGetErrorString(result));
+  }
+  ncclComm_t rest = NULL;
+  must(ncclCommShrink(comm, &last, 1, &rest, NULL, NCCL_SHRINK_ABORT), "ncclCommShrink");
+  sum = 1;
+  must(ncclAllReduce(&sum, &sum, 1, ncclInt32, ncclSum, rest, NULL), "ncclAllReduce of the rest");
+  if (sum != ranks - 1) stop("ncclAllReduce of the rest", "wrong sum");
+  must(ncclCommDestroy(rest), "ncclCommDestroy");
+  must(ncclCommAbort(comm), "ncclCommAbort");
+  if (rank == 0) printf("%d ranks went on without the last\n", ranks - 1);
+  return 0;
+}
+
+static int run_all(const char* program, const char* mode) {
   char folder[] = "/tmp/nccl_program.XXXXXX";
   char path[64], number[16], count[16];
   pid_t children[64];
@@ -410,14 +438,16 @@ static int run_all(const char* program) {
     snprintf(number, sizeof number, "%d", i);
     children[i] = fork();
     if (children[i] == 0) {
-      execl(program, program, count, number, path, (char*)NULL);
+      execl(program, program, count, mode, number, path, (char*)NULL);
       _exit(127);
     }
     if (children[i] < 0) failed = 1;
   }
   for (int i = 0; i != ranks; ++i) {
     int status = 1;
-    if (children[i] < 0 || waitpid(children[i], &status, 0) < 0 || status != 0) failed = 1;
+    if (children[i] < 0 || waitpid(children[i], &status, 0) < 0) failed = 1;
+    const int killed = strcmp(mode, "lost") == 0 && i == ranks - 1;
+    if (killed ? !WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL : status != 0) failed = 1;
   }
   unlink(path);
   rmdir(folder);
@@ -426,11 +456,14 @@ static int run_all(const char* program) {
 
 int main(int argc, char** argv) {
   ranks = argc > 1 ? atoi(argv[1]) : 0;
-  if (ranks < 1 || ranks > 4 || (argc != 2 && argc != 4)) {
-    fprintf(stderr, "usage: %s RANKS [RANK FILE]\n", argv[0]);
+  const int lost = argc > 2 && strcmp(argv[2], "lost") == 0;
+  if (ranks < 1 || ranks > 4 || (argc != 3 && argc != 5) ||
+      (!lost && strcmp(argv[2], "all") != 0)) {
+    fprintf(stderr, "usage: %s RANKS all|lost [RANK FILE]\n", argv[0]);
     return 2;
   }
-  if (argc == 2) return run_all(argv[0]);
-  rank = atoi(argv[2]);
-  return run_rank(argv[3]);
+  if (argc == 3) return run_all(argv[0], argv[2]);
+  rank = atoi(argv[3]);
+  meet(argv[4]);
+  return lost ? lose_the_last() : check_everything();
 }

@@ -21,7 +21,7 @@ get_filename_component(folder ${LIBRARY} DIRECTORY)
 run(${CC} -std=c11 -O1 -I ${HEADERS} -I ${SOURCE}/cuda_types ${SOURCE}/nccl_program.c
     ${SOURCE}/nccl_abi.c -o ${WORK}/program -L ${folder} -lnccl -Wl,-rpath,${folder})
 foreach(ranks 1 2 4)
-  run(${WORK}/program ${ranks})
+  run(${WORK}/program ${ranks} all)
   message("${output}")
 endforeach()
 
