@@ -93,6 +93,12 @@ TEST(MeasureExchangeTest, TheAlgorithmIsTheOneThatWasTaken) {
   EXPECT_EQ(barrier->rows[0].algorithm, "none");
 }
 
+TEST(MeasureExchangeTest, ManyMoreRanksThanCores) {
+  auto options = tiny(Operation::kAllReduce);
+  options.ranks = 20;
+  expect_right(options);
+}
+
 TEST(MeasureExchangeTest, WhatCannotBeMeasuredNamesTheOption) {
   auto odd = tiny(Operation::kAllGather);
   odd.sizes = {12};
