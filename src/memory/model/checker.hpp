@@ -12,6 +12,7 @@
 /// steps.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -65,13 +66,15 @@ enum class StepKind : std::uint8_t {
   kAwaitChange,
 };
 
+inline constexpr std::uint8_t kNoWord = 0xff;
+
 struct Step {
   StepKind kind = StepKind::kFence;
   Site site = Site::kCount;
   std::memory_order order = std::memory_order_relaxed;
-  std::uint8_t word = 0;           ///< or cell
-  std::uint8_t other_word = 0xff;  ///< kSleep; 0xff: none
-  bool may_time_out = false;       ///< kSleep
+  std::uint8_t word = 0;              ///< or cell
+  std::uint8_t other_word = kNoWord;  ///< kSleep
+  bool may_time_out = false;          ///< kSleep
   std::uint64_t operand = 0;  ///< kCompareExchange: desired; kAwaitChange: where the wait began
   std::uint64_t expected = 0;
   std::uint64_t expected_other = 0;
