@@ -174,6 +174,40 @@ IMEX_API int imex_receive(imex_communicator* communicator, void* data, size_t by
 /** What each rank wrote before is visible to all after. */
 IMEX_API int imex_barrier(imex_communicator* communicator, uint32_t lane);
 
+/** An operation that was started. Its buffers belong to it until it is done. */
+typedef struct imex_request imex_request;
+/* As the functions above, without waiting: a thread of the lane does the operation, after those
+ * started before; a wait that comes first does it itself. At most 64 are started and not done
+ * (IMEX_RESOURCE_EXHAUSTED); the functions above are refused on the lane meanwhile
+ * (IMEX_FAILED_PRECONDITION). */
+IMEX_API int imex_start_all_reduce(imex_communicator* communicator, const void* in, void* out,
+                                   size_t count, imex_data_type type, imex_reduce_op op,
+                                   uint32_t lane, imex_request** request);
+IMEX_API int imex_start_reduce_scatter(imex_communicator* communicator, const void* in, void* out,
+                                       size_t count, imex_data_type type, imex_reduce_op op,
+                                       uint32_t lane, imex_request** request);
+IMEX_API int imex_start_all_gather(imex_communicator* communicator, const void* in, void* out,
+                                   size_t bytes, uint32_t lane, imex_request** request);
+IMEX_API int imex_start_broadcast(imex_communicator* communicator, void* buffer, size_t bytes,
+                                  uint32_t root, uint32_t lane, imex_request** request);
+IMEX_API int imex_start_reduce(imex_communicator* communicator, const void* in, void* out,
+                               size_t count, imex_data_type type, imex_reduce_op op, uint32_t root,
+                               uint32_t lane, imex_request** request);
+IMEX_API int imex_start_all_to_all(imex_communicator* communicator, const void* in, void* out,
+                                   size_t bytes, uint32_t lane, imex_request** request);
+IMEX_API int imex_start_send(imex_communicator* communicator, const void* data, size_t bytes,
+                             uint32_t peer, uint32_t lane, imex_request** request);
+IMEX_API int imex_start_receive(imex_communicator* communicator, void* data, size_t bytes,
+                                uint32_t peer, uint32_t lane, imex_request** request);
+IMEX_API int imex_start_barrier(imex_communicator* communicator, uint32_t lane,
+                                imex_request** request);
+/** 1: done, well or not; never blocks on a peer. */
+IMEX_API int imex_request_is_done(const imex_request* request);
+/** Its result. Any number of times. */
+IMEX_API int imex_request_wait(imex_request* request);
+/** Does not end the operation. Before the end of the communicator. */
+IMEX_API void imex_request_end(imex_request* request);
+
 /** Collective: zeroed memory of the same size in every rank, mapped by all, for as long as the
  * communicator lives. Errors: IMEX_RESOURCE_EXHAUSTED. */
 IMEX_API int imex_communicator_allocate(imex_communicator* communicator, size_t bytes, void** out);

@@ -1,21 +1,25 @@
 // The C API of communicators.
+#include "c_communicator.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "c_support.hpp"
-
 namespace {
 
 using imex::Errc;
+using imex::c::check_both;
+using imex::c::check_vector;
+using imex::c::done;
 using imex::c::failed;
 using imex::c::missing;
+using imex::c::to_op;
+using imex::c::to_type;
 
 static_assert(sizeof(imex_unique_id) == sizeof(imex::UniqueId));
 static_assert(IMEX_UINT16 + 1 == imex::kDataTypeCount && IMEX_AVG + 1 == imex::kReduceOpCount &&
@@ -25,36 +29,6 @@ imex::UniqueId to_id(const imex_unique_id& id) {
   imex::UniqueId result;
   std::memcpy(result.bytes.data(), id.bytes, sizeof id.bytes);
   return result;
-}
-
-int done(const imex::Result<void>& result) { return result ? IMEX_OK : failed(result.error()); }
-
-int wrong(std::string what) { return failed({Errc::kInvalidArgument, std::move(what), {}}); }
-
-/// A number that C calls an enumeration may be any. 255: none of ours.
-imex::DataType to_type(imex_data_type type) {
-  const auto number = static_cast<unsigned>(type);
-  return static_cast<imex::DataType>(number < imex::kDataTypeCount ? number : 255);
-}
-imex::ReduceOp to_op(imex_reduce_op op) {
-  const auto number = static_cast<unsigned>(op);
-  return static_cast<imex::ReduceOp>(number < imex::kReduceOpCount ? number : 255);
-}
-
-/// `parts` times `bytes` can be addressed, at a place that is one.
-int check_vector(const void* data, std::size_t bytes, std::uint32_t parts, const char* what) {
-  constexpr std::size_t kBytesMax = std::numeric_limits<std::ptrdiff_t>::max();
-  if (bytes > kBytesMax / parts) {
-    return wrong(std::to_string(parts) + " times " + std::to_string(bytes) + " bytes");
-  }
-  return bytes != 0 && data == nullptr ? missing(what) : int{IMEX_OK};
-}
-
-int check_both(const imex_communicator* communicator, const void* in, std::uint32_t in_parts,
-               const void* out, std::uint32_t out_parts, std::size_t bytes) {
-  if (communicator == nullptr) return missing("communicator");
-  if (const int code = check_vector(in, bytes, in_parts, "in"); code != IMEX_OK) return code;
-  return check_vector(out, bytes, out_parts, "out");
 }
 
 imex::Result<imex::CommunicatorOptions> to_options(const imex_communicator_options* given) {

@@ -182,6 +182,55 @@ TEST(CCommunicatorTest, AbortEndsAWaitAndShrinkGoesOn) {
   });
 }
 
+TEST(CCommunicatorTest, StartedOperationsRunInOrderAndAreWaitedFor) {
+  run_c_ranks(2, [](imex_communicator* comm, std::uint32_t rank) {
+    std::array<std::int32_t, 2> sums{1, 1}, all{}, other{};
+    const auto own = static_cast<std::int32_t>(rank + 5);
+    std::array<imex_request*, 5> requests{};
+    C_OK(imex_start_all_reduce(comm, sums.data(), sums.data(), 2, IMEX_INT32, IMEX_SUM, 0,
+                               &requests[0]));
+    C_OK(imex_start_all_gather(comm, &own, all.data(), sizeof own, 0, &requests[1]));
+    C_OK(imex_start_all_to_all(comm, sums.data(), other.data(), sizeof own, 0, &requests[2]));
+    C_OK(rank == 0 ? imex_start_send(comm, &own, sizeof own, 1, 0, &requests[3])
+                   : imex_start_receive(comm, all.data(), sizeof own, 0, 0, &requests[3]));
+    C_OK(imex_start_barrier(comm, 0, &requests[4]));
+    C_OK(imex_request_wait(requests[4]));
+    for (imex_request* request : requests) {
+      EXPECT_EQ(imex_request_is_done(request), 1);
+      C_OK(imex_request_wait(request));
+      imex_request_end(request);
+    }
+    EXPECT_THAT(sums, ElementsAre(2, 2));
+    EXPECT_THAT(all, ElementsAre(5, 6));
+    EXPECT_THAT(other, ElementsAre(2, 2));
+    imex_request* refused = nullptr;
+    EXPECT_EQ(imex_start_send(comm, nullptr, 4, 1 - rank, 0, &refused), IMEX_INVALID_ARGUMENT);
+    EXPECT_EQ(imex_start_barrier(comm, 0, nullptr), IMEX_INVALID_ARGUMENT);
+    imex_request_end(nullptr);
+  });
+}
+
+TEST(CCommunicatorTest, AStartedOperationEndsWithTheAbort) {
+  run_c_ranks(2, [](imex_communicator* comm, std::uint32_t rank) {
+    if (rank == 1) return imex_communicator_abort(comm);
+    std::array<std::int32_t, 4> values{};
+    std::int32_t part = 0;
+    imex_request *scatter = nullptr, *reduce = nullptr, *broadcast = nullptr;
+    const auto start = [&](int code) { return code == IMEX_OK || code == IMEX_ABORTED; };
+    EXPECT_TRUE(start(imex_start_reduce_scatter(comm, values.data(), &part, 1, IMEX_INT32, IMEX_MIN,
+                                                0, &scatter)));
+    EXPECT_TRUE(start(
+        imex_start_reduce(comm, values.data(), nullptr, 4, IMEX_INT32, IMEX_SUM, 1, 0, &reduce)));
+    EXPECT_TRUE(start(imex_start_broadcast(comm, &part, sizeof part, 1, 0, &broadcast)));
+    for (imex_request* request : {scatter, reduce, broadcast}) {
+      if (request == nullptr) continue;
+      EXPECT_EQ(imex_request_wait(request), IMEX_ABORTED);
+      imex_request_end(request);
+    }
+    EXPECT_EQ(imex_communicator_error(comm), IMEX_ABORTED);
+  });
+}
+
 TEST(CCommunicatorTest, PutsAreSeenOnceTheSignalIs) {
   run_c_ranks(2, [](imex_communicator* comm, std::uint32_t rank) {
     void* memory = nullptr;

@@ -30,6 +30,9 @@ struct imex_rendezvous {
 struct imex_communicator {
   imex::Communicator value;
 };
+struct imex_request {
+  imex::Request value;
+};
 
 namespace imex::c {
 
