@@ -139,9 +139,15 @@ void Comm::wait_for_jobs() {
   }
 }
 
-Result<void> Comm::usable() {
+Result<Comm::Facts> Comm::usable_facts() {
   const MutexLock lock(mutex_);
   if (!ready_ || aborted_ || revoked_ || finalized_) return fail(not_usable());
+  return facts_;
+}
+
+Result<void> Comm::usable() {
+  IMEX_TRY(const Facts known, usable_facts());
+  static_cast<void>(known);
   return {};
 }
 

@@ -65,10 +65,11 @@ class Comm {
     int device = 0;
     bool blocking = true;
   };
-  explicit Comm(const Facts& facts) : facts_(facts) {}
+  explicit Comm(const Facts& facts) : blocking_(facts.blocking), facts_(facts) {}
   Comm(const Comm&) = delete;
   Comm& operator=(const Comm&) = delete;
 
+  [[nodiscard]] bool blocking() const noexcept { return blocking_; }
   [[nodiscard]] Facts facts();
 
   /// Makes the communicator; at most once. False: this rank has no part in it.
@@ -126,6 +127,7 @@ class Comm {
   void end_turn();
   void end_operations() IMEX_REQUIRES(mutex_);
   [[nodiscard]] Error not_usable() IMEX_REQUIRES(mutex_);
+  Result<Facts> usable_facts();
   Result<void> check_operator(Call& call);
   Result<void> check_places(const Call& call, const Facts& facts) const;
   Result<void> run_collective(const Call& call);
@@ -133,6 +135,7 @@ class Comm {
   void add_messages(const Call& call);
   const void* scaled(const Call& call, std::size_t parts);
 
+  const bool blocking_;
   Mutex mutex_;
   CondVar changed_;
   Facts facts_ IMEX_GUARDED_BY(mutex_);

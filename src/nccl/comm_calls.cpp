@@ -78,8 +78,7 @@ Result<void> Comm::check_places(const Call& call, const Facts& facts) const {
 }
 
 Result<void> Comm::check(Call& call) {
-  IMEX_CHECK_OK(usable());
-  const Facts known = facts();
+  IMEX_TRY(const Facts known, usable_facts());
   if (call.type < 0 || call.type >= ncclNumTypes) {
     return fail(Errc::kInvalidArgument, fmt::format("type {} is none of 0 to 11", call.type));
   }

@@ -112,8 +112,7 @@ ncclResult_t Group::refuse(const Error& error) {
 }
 
 ncclResult_t Group::add(const std::shared_ptr<Comm>& comm, const Call& call) {
-  const bool blocking = comm->facts().blocking;
-  if (depth_ == 0 && blocking) return report(comm->run({&call, 1}));
+  if (depth_ == 0 && comm->blocking()) return report(comm->run({&call, 1}));
   if (call_count_ == kCallsMax) {
     return refuse({Errc::kFailedPrecondition, fmt::format("{} calls in one group", kCallsMax),
                    "end the group earlier"});
@@ -157,7 +156,7 @@ ncclResult_t Group::run() {
     if (!result && started) started = std::move(result);
   };
   for (const Creation& creation : creations_) {
-    if (creation.comm->facts().blocking) {
+    if (creation.comm->blocking()) {
       waited_for.emplace_back([&creation] { return create_and_give(creation); });
     } else {
       if (creation.handle != nullptr) *creation.handle = new ncclComm{.comm = creation.comm};
@@ -165,7 +164,7 @@ ncclResult_t Group::run() {
     }
   }
   for (const Queue& queue : queues_) {
-    if (queue.comm->facts().blocking) {
+    if (queue.comm->blocking()) {
       waited_for.emplace_back([&queue] { return queue.comm->run(queue.calls); });
     } else {
       note(run_as_job(queue.comm, nullptr,
