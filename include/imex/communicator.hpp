@@ -104,9 +104,9 @@ enum class Determinism : std::uint8_t {
   kFast = 2,            ///< anything
 };
 
-/// Ways to do an all_reduce. kAuto picks by the measured costs of this machine.
+/// Ways to do an all_reduce.
 enum class Algorithm : std::uint8_t {
-  kAuto = 0,
+  kAuto = 0,        ///< by trial: the first calls of a size go through each likely one in turn
   kPacket = 1,      ///< one-shot, data and readiness in one cache line
   kMailbox = 2,     ///< two-shot; the owner of a slice answers in the line that it was asked in
   kRing = 3,        ///< one-shot through a ring of slots

@@ -204,8 +204,6 @@ std::size_t Communicator::window_bytes() const noexcept { return core_->window_b
 Algorithm Communicator::choice(std::size_t bytes, bool registered) const {
   return core_->choice(bytes, registered);
 }
-std::string Communicator::explain(bool registered) const {
-  return core_->tuning().explain(registered);
-}
+std::string Communicator::explain(bool registered) const { return core_->explain(registered); }
 
 }  // namespace imex

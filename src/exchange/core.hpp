@@ -98,8 +98,9 @@ class Core {
 
   [[nodiscard]] const Identity& identity() const noexcept { return who_; }
   [[nodiscard]] std::size_t window_bytes() const noexcept { return layout_.window_bytes(); }
-  [[nodiscard]] const TuningTable& tuning() const noexcept { return tuning_; }
+  /// Of lane 0, where the trial of a size has ended; else what the model says.
   [[nodiscard]] Algorithm choice(std::size_t bytes, bool registered) const noexcept;
+  [[nodiscard]] std::string explain(bool registered) const;
 
   /// Elements [0, count) of the caller's vectors.
   struct Vectors {
@@ -215,6 +216,9 @@ class Core {
   [[nodiscard]] Result<void> hold_imports(Lane& lane) const;
   [[nodiscard]] Place find(const void* data, std::size_t bytes) const noexcept;
   Result<std::span<std::byte>> allocate_everywhere(std::size_t bytes);
+  [[nodiscard]] bool can(Algorithm algorithm, std::size_t bytes, bool registered) const noexcept;
+  Result<void> try_all_reduce(Lane& lane, Trial& trial, const CallFacts& facts,
+                              const std::function<bool(Algorithm)>& run);
   bool run_all_reduce(Lane& lane, Algorithm algorithm, const ReduceCall& call, const Place& in,
                       const Place& out);
   /// What ends a wait for a notice, beside the deadline.

@@ -1,5 +1,7 @@
 // The operations: arguments, the turn on a lane, checked mode, the choice, errors.
 
+#include <algorithm>
+#include <chrono>
 #include <limits>
 #include <string_view>
 #include <utility>
@@ -228,20 +230,32 @@ Result<void> Core::finish(Lane& lane, const CallFacts& call, Algorithm algorithm
   return {};
 }
 
+bool Core::can(Algorithm algorithm, std::size_t bytes, bool registered) const noexcept {
+  switch (algorithm) {
+    case Algorithm::kPacket:
+      return bytes <= kPacketBytesMax;
+    case Algorithm::kRegistered:
+      return registered;
+    case Algorithm::kSingleCopy:
+      return tuning_.costs().kernel_allowed;
+    default:
+      return algorithm != Algorithm::kAuto;
+  }
+}
+
 Algorithm Core::choice(std::size_t bytes, bool registered) const noexcept {
-  const auto can = [&](Algorithm algorithm) {
-    switch (algorithm) {
-      case Algorithm::kPacket:
-        return bytes <= kPacketBytesMax;
-      case Algorithm::kRegistered:
-        return registered;
-      case Algorithm::kSingleCopy:
-        return tuning_.costs().kernel_allowed;
-      default:
-        return algorithm != Algorithm::kAuto;
-    }
-  };
-  return can(options_.algorithm) ? options_.algorithm : tuning_.choice(bytes, registered);
+  if (can(options_.algorithm, bytes, registered)) return options_.algorithm;
+  const auto& trials = lanes_[0]->trials[registered ? 1 : 0];
+  const Algorithm tried = trials[TuningTable::step_of(bytes)].choice();
+  return tried != Algorithm::kAuto ? tried : tuning_.choice(bytes, registered);
+}
+
+std::string Core::explain(bool registered) const {
+  std::array<Algorithm, TuningTable::kSteps> tried{};
+  for (std::size_t step = 0; step != tried.size(); ++step) {
+    tried[step] = lanes_[0]->trials[registered ? 1 : 0][step].choice();
+  }
+  return tuning_.explain(registered, tried);
 }
 
 bool Core::run_all_reduce(Lane& lane, Algorithm algorithm, const ReduceCall& call, const Place& in,
@@ -270,6 +284,30 @@ bool Core::run_all_reduce(Lane& lane, Algorithm algorithm, const ReduceCall& cal
   return all_reduce_ring(lane, call);
 }
 
+Result<void> Core::try_all_reduce(Lane& lane, Trial& trial, const CallFacts& facts,
+                                  const std::function<bool(Algorithm)>& run) {
+  if (!trial.begun()) {
+    const std::size_t largest = TuningTable::step_bytes(TuningTable::step_of(facts.bytes));
+    trial.begin({std::max(largest, facts.bytes), who_.ranks, facts.registered}, tuning_.costs());
+  }
+  const Algorithm algorithm = trial.decided() ? trial.choice() : trial.next();
+  const auto begin = std::chrono::steady_clock::now();
+  IMEX_CHECK_OK(finish(lane, facts, algorithm, run(algorithm)));
+  if (trial.decided()) return {};
+  const std::chrono::duration<float, std::nano> took = std::chrono::steady_clock::now() - begin;
+  if (!trial.took(took.count())) return {};
+
+  std::vector<Trial::Times> all(who_.ranks, trial.times());
+  std::vector<std::span<const std::byte>> sends(who_.ranks,
+                                                std::as_bytes(std::span(trial.times())));
+  std::vector<std::span<std::byte>> receives;
+  for (Trial::Times& times : all) receives.push_back(std::as_writable_bytes(std::span(times)));
+  if (!swap_small_parts(lane, {.sends = sends, .receives = receives}, sizeof(Trial::Times)))
+    return fail(wait_error(lane, facts));
+  trial.decide(all);
+  return {};
+}
+
 Result<void> Core::all_reduce(const Vectors& v, std::uint32_t number) {
   IMEX_CHECK_OK(check_vectors(v, 1));
   const ReduceCall call = reduce_call(v);
@@ -289,9 +327,16 @@ Result<void> Core::all_reduce(const Vectors& v, std::uint32_t number) {
     reduce_alone(call);
     return finish(turn.lane(), facts, Algorithm::kAuto, true);
   }
-  const Algorithm algorithm = choice(bytes, facts.registered);
-  return finish(turn.lane(), facts, algorithm,
-                run_all_reduce(turn.lane(), algorithm, call, in, out));
+  const auto run = [&](Algorithm algorithm) {
+    return run_all_reduce(turn.lane(), algorithm, call, in, out);
+  };
+  if (!can(options_.algorithm, bytes, facts.registered)) {
+    Trial& trial = turn.lane().trials[facts.registered ? 1 : 0][TuningTable::step_of(bytes)];
+    if (!trial.decided()) [[unlikely]]
+      return try_all_reduce(turn.lane(), trial, facts, run);
+    return finish(turn.lane(), facts, trial.choice(), run(trial.choice()));
+  }
+  return finish(turn.lane(), facts, options_.algorithm, run(options_.algorithm));
 }
 
 Result<void> Core::reduce_scatter(const Vectors& v, std::uint32_t number) {

@@ -169,8 +169,7 @@ std::vector<std::uint32_t> members_of(std::uint32_t color, const std::vector<Spl
 }  // namespace
 
 Result<std::unique_ptr<Core>> Core::split(std::optional<std::uint32_t> color, std::int64_t key) {
-  IMEX_TRY(const auto wishes,
-           gather<SplitWish>(*this, {color ? 1U : 0U, color.value_or(0), key}));
+  IMEX_TRY(const auto wishes, gather<SplitWish>(*this, {color ? 1U : 0U, color.value_or(0), key}));
   if (!color) {
     IMEX_TRY(const auto windows, gather<SplitWindow>(*this, {}));
     return nullptr;

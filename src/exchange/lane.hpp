@@ -17,6 +17,7 @@
 #include "layout.hpp"
 #include "operation_queue.hpp"
 #include "protocol/ring.hpp"
+#include "trial.hpp"
 #include "waits.hpp"
 
 namespace imex::exchange {
@@ -90,6 +91,8 @@ struct Lane {
   } counters;
   std::atomic<std::uint32_t> busy{0};  ///< an operation runs; set and cleared by its thread
   OperationQueue started;
+  /// By whether buffers are registered, and step of sizes.
+  std::array<std::array<Trial, TuningTable::kSteps>, 2> trials{};
 
   [[nodiscard]] std::byte* scratch_of(std::size_t bytes) {
     if (scratch.size() < bytes) scratch.resize(bytes);

@@ -79,14 +79,17 @@ std::size_t TuningTable::step_of(std::size_t bytes) noexcept {
   return std::min(2 * (power - 6) - (upper ? 0U : 1U), kSteps - 1);
 }
 
+std::size_t TuningTable::step_bytes(std::size_t step) noexcept {
+  const std::size_t power = std::size_t{64} << (step + 1) / 2;
+  return step % 2 == 0 ? power : power / 4 * 3;
+}
+
 TuningTable::TuningTable(std::uint32_t ranks, const Costs& costs) noexcept
     : ranks_(ranks), costs_(costs) {
   for (const bool registered : {false, true}) {
     for (std::size_t step = 0; step != kSteps; ++step) {
-      // The largest size of the step, so that what is chosen can serve all of it.
-      const std::size_t power = std::size_t{64} << (step + 1) / 2;
-      const std::size_t bytes = step % 2 == 0 ? power : power / 4 * 3;
-      table_[registered ? 1 : 0][step] = choose({bytes, ranks, registered}, costs);
+      // The largest size, so that what is chosen can serve all of the step.
+      table_[registered ? 1 : 0][step] = choose({step_bytes(step), ranks, registered}, costs);
     }
   }
 }
@@ -95,14 +98,18 @@ Algorithm TuningTable::choice(std::size_t bytes, bool registered) const noexcept
   return table_[registered ? 1 : 0][step_of(bytes)];
 }
 
-std::string TuningTable::explain(bool registered) const {
+std::string TuningTable::explain(bool registered,
+                                 const std::array<Algorithm, kSteps>& tried) const {
   std::string text = fmt::format(
       "costs in ns: hop {:.0f}, line {:.1f}, streamed line {:.1f}; kernel copies {}\n", costs_.hop,
       costs_.line, costs_.stream, costs_.kernel_allowed ? "permitted" : "not permitted here");
-  text += fmt::format("{:>10}  {:<12} {}\n", "bytes", "algorithm", "predicted us");
+  text += fmt::format("{:>10}  {:<12} {:<10} {}\n", "bytes", "algorithm", "by", "predicted us");
   for (std::size_t bytes = 64; bytes <= std::size_t{64} << 20U; bytes *= 4) {
-    text += fmt::format("{:>10}  {:<12}", format_size(bytes),
-                        algorithm_name(choice(bytes, registered)));
+    const Algorithm found = tried[step_of(bytes)];
+    const bool open = found == Algorithm::kAuto;
+    text += fmt::format("{:>10}  {:<12} {:<10}", format_size(bytes),
+                        algorithm_name(open ? choice(bytes, registered) : found),
+                        open ? "model" : "trial");
     for (const Algorithm candidate : kCandidates) {
       const double ns = predict(candidate, {bytes, ranks_, registered}, costs_);
       if (ns != kNever) text += fmt::format(" {} {:.2f}", algorithm_name(candidate), ns / 1000);

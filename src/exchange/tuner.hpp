@@ -48,14 +48,18 @@ class TuningTable {
   TuningTable() = default;
   TuningTable(std::uint32_t ranks, const Costs& costs) noexcept;
 
+  static constexpr std::size_t kSteps = 40;  ///< of two per power of two, from 64 B on
+  [[nodiscard]] static std::size_t step_of(std::size_t bytes) noexcept;
+  /// The largest size of a step but the last, which has none.
+  [[nodiscard]] static std::size_t step_bytes(std::size_t step) noexcept;
+
   [[nodiscard]] Algorithm choice(std::size_t bytes, bool registered) const noexcept;
-  [[nodiscard]] std::string explain(bool registered) const;
+  /// `tried`: what trials have decided, by step; kAuto: nothing yet.
+  [[nodiscard]] std::string explain(bool registered,
+                                    const std::array<Algorithm, kSteps>& tried) const;
   [[nodiscard]] const Costs& costs() const noexcept { return costs_; }
 
  private:
-  static constexpr std::size_t kSteps = 40;  ///< of two per power of two, from 64 B on
-  [[nodiscard]] static std::size_t step_of(std::size_t bytes) noexcept;
-
   std::uint32_t ranks_ = 1;
   Costs costs_{};
   std::array<std::array<Algorithm, kSteps>, 2> table_{};

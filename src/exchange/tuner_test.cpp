@@ -51,7 +51,7 @@ TEST(TunerTest, CostsFollowFromTwoTimes) {
 }
 
 TEST(TunerTest, ExplainsItself) {
-  const std::string text = TuningTable(2, {.hop = 123}).explain(false);
+  const std::string text = TuningTable(2, {.hop = 123}).explain(false, {});
   EXPECT_NE(text.find("hop 123"), std::string::npos) << text;
   EXPECT_NE(text.find("kernel copies not permitted here"), std::string::npos) << text;
 }
