@@ -8,10 +8,7 @@ using namespace session_kit;  // NOLINT: the words of these tests
 
 TEST(SessionTest, ADaemonThatComesBackFindsMappingsAndHandlesAsTheyWere) {
   TestDaemon daemon;  // lease of 30 s: more than this test waits for anything
-  Session exporter = open_session(daemon, 0), importer = open_session(daemon, 1);
-  Allocation memory = allocate();
-  Export exported = export_from(exporter, memory, {.rank = 4});
-  Import imported = import_to(importer, exported.handle());
+  auto [exporter, importer, memory, exported, imported] = share_memory(daemon, {.rank = 4});
   daemon.kill();
   memory.data()[1] = std::byte{77};
   EXPECT_EQ(imported.data()[1], std::byte{77});
@@ -34,10 +31,7 @@ TEST(SessionTest, ADaemonThatComesBackFindsMappingsAndHandlesAsTheyWere) {
 
 TEST(SessionTest, WhatWasWithdrawnBeforeARestartCanSoonBeExportedAnew) {
   TestDaemon daemon;  // lease of 30 s: more than this test waits for anything
-  Session exporter = open_session(daemon, 0), importer = open_session(daemon, 1);
-  Allocation memory = allocate();
-  Export exported = export_from(exporter, memory);
-  Import imported = import_to(importer, exported.handle());
+  auto [exporter, importer, memory, exported, imported] = share_memory(daemon);
   daemon.move_gpu(1, 2);
   ASSERT_TRUE(await_event(exporter, Kind::kExportQuiescent));
   daemon.kill();

@@ -99,10 +99,7 @@ TEST(SessionTest, AnAllocationStaysInPlaceWhileAnotherExportOfItIsLive) {
 
 TEST(SessionTest, ARevocationWaitsForTheOperationThatRuns) {
   TestDaemon daemon;
-  Session exporter = open_session(daemon, 0), importer = open_session(daemon, 1);
-  Allocation memory = allocate();
-  Export exported = export_from(exporter, memory);
-  Import imported = import_to(importer, exported.handle());
+  auto [exporter, importer, memory, exported, imported] = share_memory(daemon);
   {
     const auto operation = imported.begin_operation();
     ASSERT_TRUE(operation);
@@ -117,10 +114,7 @@ TEST(SessionTest, ARevocationWaitsForTheOperationThatRuns) {
 
 TEST(SessionTest, AnOperationThatDoesNotEndLosesThePagesInTime) {
   TestDaemon daemon;
-  Session exporter = open_session(daemon, 0), importer = open_session(daemon, 1);
-  Allocation memory = allocate();
-  Export exported = export_from(exporter, memory);
-  Import imported = import_to(importer, exported.handle());
+  auto [exporter, importer, memory, exported, imported] = share_memory(daemon);
   const auto operation = imported.begin_operation();
   ASSERT_TRUE(operation);
   daemon.move_gpu(1, 2);
@@ -148,10 +142,7 @@ TEST(SessionTest, ManyImportsAreRevokedWithinOneGrace) {
 
 TEST(SessionDeathTest, AccessToRevokedMemoryFaults) {
   TestDaemon daemon;
-  Session exporter = open_session(daemon, 0), importer = open_session(daemon, 1);
-  Allocation memory = allocate();
-  Export exported = export_from(exporter, memory);
-  Import imported = import_to(importer, exported.handle());
+  auto [exporter, importer, memory, exported, imported] = share_memory(daemon);
   daemon.move_gpu(1, 2);
   ASSERT_TRUE(await_event(importer, Kind::kImportRevoked));
   const pid_t child = ::fork();

@@ -1,7 +1,6 @@
 /// Test help: short words for what sessions do, and waiting for what they are told.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstring>
 #include <optional>
@@ -14,7 +13,7 @@
 #include <imex/session.hpp>
 #include <imex/signal.hpp>
 
-#include "os/poll.hpp"
+#include "testing/await_event.hpp"
 #include "testing/test_daemon.hpp"
 
 namespace imex::domain::client::session_kit {
@@ -54,6 +53,22 @@ inline Import import_to(Session& session, const Handle& handle, const ImportOpti
   return std::move(imported).value();
 }
 
+/// A session on GPU 0, and one on GPU 1 that has mapped its memory. Members end in reverse order.
+struct SharedMemory {
+  Session exporter, importer;
+  Allocation memory;
+  Export exported;
+  Import imported;
+};
+inline SharedMemory share_memory(TestDaemon& daemon, const ExportOptions& options = {}) {
+  Session exporter = open_session(daemon, 0), importer = open_session(daemon, 1);
+  Allocation memory = allocate();
+  Export exported = export_from(exporter, memory, options);
+  Import imported = import_to(importer, exported.handle());
+  return {std::move(exporter), std::move(importer), std::move(memory), std::move(exported),
+          std::move(imported)};
+}
+
 inline Errc code_of(const Result<Import>& result) {
   return result ? Errc::kOk : result.error().code;
 }
@@ -62,19 +77,6 @@ inline Errc code_of(const Result<Export>& result) {
 }
 inline Errc code_of(const Result<Session>& result) {
   return result ? Errc::kOk : result.error().code;
-}
-
-/// The next event of that kind; others before it are dropped. Nothing after ten seconds.
-inline std::optional<SessionEvent> await_event(Session& session, Kind kind) {
-  const auto until = Clock::now() + 10s;
-  while (Clock::now() < until) {
-    while (auto event = session.next_event()) {
-      if (event->kind == kind) return event;
-    }
-    std::array items{os::PollItem{.fd = session.event_fd()}};
-    if (!os::poll_any(items, until)) break;
-  }
-  return std::nullopt;
 }
 
 /// The next event of that kind among those that are there.
