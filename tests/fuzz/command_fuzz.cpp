@@ -1,6 +1,5 @@
 // Answers of the command service, as any machine of the network may give them: the first byte says
 // whether a status or a health follows. What is taken is shown as text and as JSON.
-#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -15,10 +14,7 @@ namespace {
 
 using namespace imex;
 using namespace imex::domain;
-
-bool is_plain(const std::string& text) {
-  return std::ranges::all_of(text, [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
-}
+using fuzz::is_plain;
 
 void check(const StatusReport& report) {
   IMEX_ASSERT(report.status <= DaemonStatus::kUnavailable, "states are those that are known");
@@ -51,33 +47,34 @@ void show(const StatusReport& report) {
               "the last status is that of the domain: DCGM reads no other");
 }
 
+void status(std::span<const std::uint8_t> bytes) {
+  command::v1::Status message;
+  if (!fuzz::parse(message, bytes)) return;
+  const auto report = from_proto(message, "fuzz");
+  if (!report) return;
+  check(*report);
+  show(*report);
+}
+
+void health(std::span<const std::uint8_t> bytes) {
+  command::v1::Health message;
+  if (!fuzz::parse(message, bytes)) return;
+  const auto report = from_proto(message, "fuzz");
+  if (!report) return;
+  check(report->status);
+  for (const std::string& problem : report->problems) {
+    IMEX_ASSERT(is_plain(problem), "nothing draws on the terminal");
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  fuzz::MessageStream stream(data, size);
-  while (!stream.empty()) {
-    const auto message = stream.next();
-    if (message.empty()) continue;
-    const auto body = message.subspan(1);
-    if (message[0] % 2 == 0) {
-      command::v1::Status status;
-      if (!fuzz::parse(status, body)) continue;
-      const auto report = from_proto(status, "fuzz");
-      if (!report) continue;
-      check(*report);
-      show(*report);
-    } else {
-      command::v1::Health health;
-      if (!fuzz::parse(health, body)) continue;
-      const auto report = from_proto(health, "fuzz");
-      if (!report) continue;
-      check(report->status);
-      for (const std::string& problem : report->problems) {
-        IMEX_ASSERT(is_plain(problem), "nothing draws on the terminal");
-      }
-    }
-  }
+  fuzz::for_each_choice(data, size, [](std::uint8_t choice, std::span<const std::uint8_t> body) {
+    if (choice % 2 == 0) status(body);
+    if (choice % 2 == 1) health(body);
+  });
   return 0;
 }

@@ -1,6 +1,5 @@
 // Messages of the control service, as a client sends them and as a client gets them. The first byte
 // of each says which.
-#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -15,10 +14,8 @@ namespace {
 
 using namespace imex;
 using namespace imex::domain;
+using fuzz::is_plain;
 
-bool is_plain(const std::string& text) {
-  return std::ranges::all_of(text, [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
-}
 void check_workload(const std::string& workload) {
   IMEX_ASSERT(!workload.empty() && workload.size() <= 128, "names are bounded");
   IMEX_ASSERT(is_plain(workload) && workload.find(' ') == std::string::npos, "and printable");
@@ -56,14 +53,10 @@ void list(std::span<const std::uint8_t> bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  fuzz::MessageStream stream(data, size);
-  while (!stream.empty()) {
-    const auto message = stream.next();
-    if (message.empty()) continue;
-    const auto body = message.subspan(1);
-    if (message[0] % 3 == 0) grant(body);
-    if (message[0] % 3 == 1) release(body);
-    if (message[0] % 3 == 2) list(body);
-  }
+  fuzz::for_each_choice(data, size, [](std::uint8_t choice, std::span<const std::uint8_t> body) {
+    if (choice % 3 == 0) grant(body);
+    if (choice % 3 == 1) release(body);
+    if (choice % 3 == 2) list(body);
+  });
   return 0;
 }

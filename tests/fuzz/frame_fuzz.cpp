@@ -8,21 +8,12 @@
 
 #include "base/assert.hpp"
 #include "domain/broker.hpp"
+#include "fixed_random.hpp"
 
 namespace {
 
 using namespace imex;
 using namespace imex::domain;
-
-class FixedRandom : public Random {
- public:
-  void fill(std::span<std::byte> out) override {
-    for (std::byte& b : out) b = static_cast<std::byte>(++next_);
-  }
-
- private:
-  unsigned next_ = 0;
-};
 
 class FuzzedBroker {
  public:
@@ -71,7 +62,7 @@ class FuzzedBroker {
     IMEX_ASSERT(held_.size() == broker_.size().fds, "no descriptor is lost");
   }
 
-  FixedRandom random_;
+  fuzz::FixedRandom random_;
   Broker broker_;
   Time now_{};
   std::set<FdToken> held_;

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include <google/protobuf/stubs/logging.h>
 
@@ -27,6 +28,21 @@ class MessageStream {
  private:
   std::span<const std::uint8_t> rest_;
 };
+
+/// For inputs of several types: take(choice, message) for each that has a first byte, the choice.
+template <class Take>
+void for_each_choice(const std::uint8_t* data, std::size_t size, const Take& take) {
+  MessageStream stream(data, size);
+  while (!stream.empty()) {
+    const auto message = stream.next();
+    if (!message.empty()) take(message[0], message.subspan(1));
+  }
+}
+
+/// Nothing in it draws on a terminal.
+inline bool is_plain(const std::string& text) {
+  return std::ranges::all_of(text, [](unsigned char c) { return c >= 0x20 && c != 0x7f; });
+}
 
 /// False: the bytes are no message of that type.
 template <class Message>

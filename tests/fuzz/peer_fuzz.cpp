@@ -9,6 +9,7 @@
 #include <imex/peer/v1/peer.pb.h>
 
 #include "base/assert.hpp"
+#include "fixed_random.hpp"
 #include "message_stream.hpp"
 #include "peer_wire.hpp"
 
@@ -16,16 +17,6 @@ namespace {
 
 using namespace imex;
 using namespace imex::domain;
-
-class FixedRandom : public Random {
- public:
-  void fill(std::span<std::byte> out) override {
-    for (std::byte& b : out) b = static_cast<std::byte>(++next_);
-  }
-
- private:
-  unsigned next_ = 0;
-};
 
 /// Node 0 of three, with nobody but the fuzzer to talk to.
 class FuzzedNode {
@@ -97,7 +88,7 @@ class FuzzedNode {
     IMEX_ASSERT(lists_agree(list(), greeted_->list, ListRule::kPrefix), "nor with another list");
   }
 
-  FixedRandom random_;
+  fuzz::FixedRandom random_;
   Time now_{1'000'000'000};
   Membership membership_;
   ChannelRegistry registry_;
