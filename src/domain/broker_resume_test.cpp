@@ -26,19 +26,35 @@ class BrokerResumeTest : public BrokerTest {
     EXPECT_EQ(n.reply().id, former.session);
     return client;
   }
+  /// A session that exported as rank 3 in its scope 4, one that imported that in its scope 5, and
+  /// the daemon after a restart, to which neither has come back.
+  struct Restarted {
+    Client exporter, importer;
+    Reply exported, imported;
+    Node next;
+
+    /// The importer comes back and says what it has mapped.
+    void resume_importer() {
+      const Client back = resume(next, importer);
+      next.frame(back.connection, ImportRequest{exported.handle, imported.id, 1, 5});
+    }
+  };
+  Restarted restart_with_import() {
+    const Client exporter = node.open();
+    const Client importer = node.open();
+    const Reply exported = node.export_memory(exporter, 3, 4);
+    const Reply imported = node.import(importer, exported.handle, 1, 5);
+    return {exporter, importer, exported, imported, restart({exporter, importer})};
+  }
 };
 
 TEST_F(BrokerResumeTest, Section18_08_HandlesStayValidOverARestart) {
-  const Client exporter = node.open();
-  const Client importer = node.open();
-  const Reply exported = node.export_memory(exporter, 3, 4);
-  const Reply imported = node.import(importer, exported.handle, 1, 5);
-  Node next = restart({exporter, importer});
+  auto restarted = restart_with_import();
+  auto& [exporter, importer, exported, imported, next] = restarted;
   const Client exporter2 = resume(next, exporter);
   next.frame(exporter2.connection, ExportRequest{exported.id, 1, 3, 4, 4096, 0}, 2);
   EXPECT_EQ(next.reply().handle, exported.handle);
-  const Client importer2 = resume(next, importer);
-  next.frame(importer2.connection, ImportRequest{exported.handle, imported.id, 1, 5});
+  restarted.resume_importer();
   EXPECT_EQ(next.reply().code, Errc::kOk);
   EXPECT_TRUE(next.all<SendFrame>().back().fds.empty());
   next.step(ConnectionClosed{exporter2.connection});
@@ -46,13 +62,9 @@ TEST_F(BrokerResumeTest, Section18_08_HandlesStayValidOverARestart) {
 }
 
 TEST_F(BrokerResumeTest, ImporterMayComeBackBeforeItsExporter) {
-  const Client exporter = node.open();
-  const Client importer = node.open();
-  const Reply exported = node.export_memory(exporter, 3);
-  const Reply imported = node.import(importer, exported.handle, 1, 5);
-  Node next = restart({exporter, importer});
-  const Client importer2 = resume(next, importer);
-  next.frame(importer2.connection, ImportRequest{exported.handle, imported.id, 1, 5});
+  auto restarted = restart_with_import();
+  auto& [exporter, importer, exported, imported, next] = restarted;
+  restarted.resume_importer();
   EXPECT_EQ(next.reply().code, Errc::kOk);
   next.pass(seconds(40));
   EXPECT_EQ(next.events(Event::Kind::kExporterLost).size(), 1U);
@@ -60,13 +72,9 @@ TEST_F(BrokerResumeTest, ImporterMayComeBackBeforeItsExporter) {
 }
 
 TEST_F(BrokerResumeTest, ImporterIsToldAtOnceWhenItsExportersProcessIsGone) {
-  const Client exporter = node.open();
-  const Client importer = node.open();
-  const Reply exported = node.export_memory(exporter, 3);
-  const Reply imported = node.import(importer, exported.handle, 1, 5);
-  Node next = restart({exporter, importer});
-  const Client importer2 = resume(next, importer);
-  next.frame(importer2.connection, ImportRequest{exported.handle, imported.id, 1, 5});
+  auto restarted = restart_with_import();
+  auto& [exporter, importer, exported, imported, next] = restarted;
+  restarted.resume_importer();
   next.step(ProcessExited{exporter.session});
   EXPECT_EQ(next.events(Event::Kind::kExporterLost).size(), 1U);
 }
@@ -212,14 +220,10 @@ TEST_F(BrokerResumeTest, NewIdsNeverRepeatThoseOfTheLifeBefore) {
 }
 
 TEST_F(BrokerResumeTest, ExportThatItsSessionDoesNotRegisterAgainEndsWithTheLease) {
-  const Client exporter = node.open();
-  const Client importer = node.open();
-  const Reply exported = node.export_memory(exporter, 3, 4);
-  const Reply imported = node.import(importer, exported.handle, 1, 5);
-  Node next = restart({exporter, importer});
+  auto restarted = restart_with_import();
+  auto& [exporter, importer, exported, imported, next] = restarted;
   resume(next, exporter);  // comes back, and without what it had exported
-  const Client back = resume(next, importer);
-  next.frame(back.connection, ImportRequest{exported.handle, imported.id, 1, 5});
+  restarted.resume_importer();
   ASSERT_EQ(next.reply().code, Errc::kOk);
   next.pass(seconds(31));
   ASSERT_EQ(next.events(Event::Kind::kExporterLost).size(), 1U);
