@@ -99,6 +99,7 @@ Result<Row> idle(const MemoryOptions& options, std::uint32_t count, double perce
   IMEX_TRY(auto daemons, Daemons::prepare(options.imexd, count));
   IMEX_CHECK_OK(daemons.start_all());
   std::vector<std::uint64_t> before;
+  before.reserve(count);
   for (std::uint32_t node = 0; node < count; ++node) before.push_back(run_ns(daemons.pid(node)));
   const std::int64_t begin = now_ns();
   // Watching idleness is waiting: the pipe never becomes readable, the wait ends at its deadline.
