@@ -1,5 +1,6 @@
 /**
  * Ranks that swap data through memory which all of them have mapped: part of the C API of libimex.
+ * Include <imex/imex.h>, which has the errors and includes this.
  *
  *     imex_rendezvous* place;                                  // in one process
  *     imex_rendezvous_create(&place);
@@ -18,11 +19,15 @@
 #ifndef IMEX_COMMUNICATOR_H
 #define IMEX_COMMUNICATOR_H
 
-#include <imex/imex.h>
+#include <imex/export.h>
+#include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+typedef struct imex_session imex_session; /* see imex.h */
 
 /** What names a group of ranks before they have met. Treat it as a secret. */
 typedef struct imex_unique_id {

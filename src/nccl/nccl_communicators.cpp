@@ -21,7 +21,6 @@ using imex::Result;
 using imex::nccl::Comm;
 using imex::nccl::failed;
 using imex::nccl::Group;
-using imex::nccl::report;
 using imex::nccl::Setup;
 using imex::nccl::with_comm;
 using CommPtr = std::shared_ptr<Comm>;
