@@ -271,6 +271,9 @@ class IMEX_API Communicator {
   [[nodiscard]] std::vector<std::uint32_t> lost_ranks() const;
 
   [[nodiscard]] CommunicatorCounters counters() const noexcept;
+  /// Who waits for whom since when, a line per rank and lane; of ranks whose recordings this user
+  /// can read. The hint of an error kDeadlineExceeded.
+  [[nodiscard]] std::string hang_report() const;
   /// Shared memory of this rank, buffers from allocate() not counted.
   [[nodiscard]] std::size_t window_bytes() const noexcept;
   /// Which algorithm all_reduce() takes by size, and why; several lines of text.

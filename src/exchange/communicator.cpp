@@ -199,6 +199,7 @@ Result<Communicator> Communicator::grow(const UniqueId& id, std::uint32_t ranks)
   return Communicator(std::move(core));
 }
 
+std::string Communicator::hang_report() const { return core_->hang_report(); }
 CommunicatorCounters Communicator::counters() const noexcept { return core_->counters(); }
 std::size_t Communicator::window_bytes() const noexcept { return core_->window_bytes(); }
 Algorithm Communicator::choice(std::size_t bytes, bool registered) const {

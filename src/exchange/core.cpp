@@ -138,6 +138,7 @@ Result<std::unique_ptr<Core>> Core::assemble(std::shared_ptr<Connector> connecto
   IMEX_TRY(core->published_, core->connector_->publish(core->window_));
   IMEX_TRY(const auto names, swap(core->published_.name));
   IMEX_CHECK_OK(core->open_windows(names));
+  core->make_recorder();
   core->make_lanes();
   IMEX_CHECK_OK(core->watch_peers());
   return core;
@@ -219,12 +220,23 @@ void Core::link_lane(Lane& lane, std::uint32_t number) {
   }
 }
 
+void Core::make_recorder() {
+  group_ = header_of(0).nonce;
+  recorder_ = Recorder::create(recording_directory(), {.group = group_,
+                                                       .generation = who_.generation,
+                                                       .rank = who_.rank,
+                                                       .ranks = who_.ranks,
+                                                       .lanes = options_.lanes});
+}
+
 void Core::make_lanes() {
   const WaitPolicy policy = options_.wait ? *options_.wait : WaitPolicy::for_ranks(who_.ranks);
   for (std::uint32_t number = 0; number != options_.lanes; ++number) {
     auto lane = std::make_unique<Lane>(
         who_.rank, who_.ranks, Waits(header(), connector_->abort_cell(), options_.timeout, policy),
         layout_.ring_slot_bytes());
+    if (recorder_ != nullptr) lane->recorder = recorder_->lane(number);
+    lane->waits.set_recorder(lane->recorder);
     lane->sources.resize(who_.ranks);
     lane->targets.resize(who_.ranks);
     link_lane(*lane, number);
@@ -385,6 +397,14 @@ Result<Costs> Core::measure_costs(Costs costs) {
   IMEX_TRY(const double small, median_ns(8));
   IMEX_TRY(const double large, median_ns(kPacketBytesMax));
   return costs_from(small, large, who_.ranks, costs);
+}
+
+std::string Core::hang_report() const {
+  auto recordings = read_recordings(recording_directory());
+  if (!recordings) return {};
+  std::erase_if(*recordings, [this](const Recording& each) { return each.group != group_; });
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return describe(*recordings, static_cast<std::uint64_t>(std::chrono::nanoseconds(now).count()));
 }
 
 CommunicatorCounters Core::counters() const noexcept {

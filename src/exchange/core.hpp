@@ -18,9 +18,11 @@
 
 #include "algorithm/collectives.hpp"
 #include "base/mutex.hpp"
+#include "call_facts.hpp"
 #include "connector.hpp"
 #include "lane.hpp"
 #include "peer_watch.hpp"
+#include "recorder.hpp"
 #include "tuner.hpp"
 
 namespace imex::exchange {
@@ -48,38 +50,6 @@ struct Identity {
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;
   std::uint64_t generation = 1;
-};
-
-/// What a call is, for errors, counters and checked mode.
-struct CallFacts {
-  enum class Kind : std::uint8_t {
-    kAllReduce,
-    kReduceScatter,
-    kAllGather,
-    kBroadcast,
-    kReduce,
-    kAllToAll,
-    kAllToAllV,
-    kSend,
-    kReceive,
-    kBarrier,
-    kAllocate,
-    kPut,
-    kWaitSignal,
-  };
-  Kind kind = Kind::kBarrier;
-  std::size_t bytes = 0;  ///< of one rank's vector or part
-  DataType type = DataType::kUint8;
-  ReduceOp op = ReduceOp::kSum;
-  std::uint32_t root = kNoRank;  ///< or the peer
-  bool registered = false;
-
-  [[nodiscard]] std::string to_string() const;
-  /// Each rank of a collective calls with the same.
-  [[nodiscard]] bool collective() const noexcept {
-    return kind != Kind::kSend && kind != Kind::kReceive && kind != Kind::kPut &&
-           kind != Kind::kWaitSignal;
-  }
 };
 
 class MeetingPlace;
@@ -148,6 +118,7 @@ class Core {
   Result<std::shared_ptr<MeetingPlace>> next_meeting() const;
   Result<std::unique_ptr<Core>> grow(const UniqueId& id, std::uint32_t ranks);
   [[nodiscard]] CommunicatorCounters counters() const noexcept;
+  [[nodiscard]] std::string hang_report() const;
 
  private:
   /// Memory of the same size in every rank.
@@ -178,6 +149,7 @@ class Core {
   Result<void> check_window(const WindowHeader& header, std::uint32_t rank) const;
   Result<void> watch_peers();
   void make_lanes();
+  void make_recorder();
   void link_lane(Lane& lane, std::uint32_t number);
   /// Its private memory, through the kernel.
   [[nodiscard]] bool may_read(std::uint32_t rank) const;
@@ -250,6 +222,8 @@ class Core {
   std::shared_ptr<Allocation> window_;
   Publication published_;
   std::vector<PeerMemory> peers_;  // by rank; the own one is empty
+  std::uint64_t group_ = 0;        ///< the same in all ranks
+  std::unique_ptr<Recorder> recorder_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<Buffer> buffers_;  // changed by allocate() only, which no operation may run beside
   TuningTable tuning_;

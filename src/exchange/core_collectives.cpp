@@ -16,11 +16,6 @@ namespace imex::exchange {
 
 namespace {
 
-constexpr std::array<std::string_view, 13> kKindNames{
-    "all_reduce",   "reduce_scatter", "all_gather", "broadcast", "reduce",   "all_to_all",
-    "all_to_all_v", "send",           "receive",    "barrier",   "allocate", "put",
-    "wait_signal"};
-
 const std::byte* bytes_at(const void* data) { return static_cast<const std::byte*>(data); }
 std::byte* bytes_at(void* data) { return static_cast<std::byte*>(data); }
 
@@ -78,38 +73,7 @@ tl::unexpected<Error> overlap(std::size_t bytes) {
               "pass the same range for both, or separate ones");
 }
 
-std::uint64_t packed(const CallFacts& call) {
-  return static_cast<std::uint64_t>(call.kind) | static_cast<std::uint64_t>(call.type) << 8U |
-         static_cast<std::uint64_t>(call.op) << 16U |
-         static_cast<std::uint64_t>(call.registered ? 1 : 0) << 24U |
-         std::uint64_t{call.root} << 32U;
-}
-
-CallFacts unpacked(std::uint64_t word, std::size_t bytes) {
-  CallFacts call{.bytes = bytes};
-  const auto kind = static_cast<std::uint8_t>(word);
-  call.kind = static_cast<CallFacts::Kind>(kind < kKindNames.size() ? kind : 0);
-  call.type = static_cast<DataType>(word >> 8U & 0xffU);
-  call.op = static_cast<ReduceOp>(word >> 16U & 0xffU);
-  call.registered = (word >> 24U & 1U) != 0;
-  call.root = static_cast<std::uint32_t>(word >> 32U);
-  return call;
-}
-
 }  // namespace
-
-std::string CallFacts::to_string() const {
-  std::string text =
-      fmt::format("{} of {} bytes", kKindNames[static_cast<std::size_t>(kind)], bytes);
-  if (kind == Kind::kAllReduce || kind == Kind::kReduceScatter || kind == Kind::kReduce) {
-    text += fmt::format(" ({} of {})", reduce_op_name(op), data_type_name(type));
-  }
-  if (root != kNoRank) {
-    text += fmt::format(", {} {}", collective() ? "root" : "peer", root);
-  }
-  if (registered) text += ", registered buffers";
-  return text;
-}
 
 /// Holds a lane for one operation.
 class Core::Turn {
@@ -132,7 +96,13 @@ class Core::Turn {
     if (const std::uint64_t word = core.abort_word(); word != 0) [[unlikely]]
       return fail(memory::abort_error(word).context(call.to_string()));
     if (core.connector_->abort_cell() != nullptr) IMEX_CHECK_OK(core.hold_imports(lane));
-    if (core.check_ && call.collective()) IMEX_CHECK_OK(core.compare_calls(lane, call));
+    lane.recorder.begin(call.packed(), call.bytes);
+    if (core.check_ && call.collective()) {
+      if (auto same = core.compare_calls(lane, call); !same) {
+        lane.recorder.end(Algorithm::kAuto, same.error().code);
+        return fail(std::move(same).error());
+      }
+    }
     return turn;
   }
   Turn(Turn&& other) noexcept : lane_(std::exchange(other.lane_, nullptr)) {}
@@ -151,7 +121,7 @@ class Core::Turn {
 
 Result<void> Core::compare_calls(Lane& lane, const CallFacts& call) {
   const std::uint64_t number = ++lane.calls;
-  const std::array<std::uint64_t, 2> words{packed(call), call.bytes};
+  const std::array<std::uint64_t, 2> words{call.packed(), call.bytes};
   for (std::uint32_t i = 0; i + 1 < lane.ranks; ++i) {
     const Link& link = lane.links[lane.peer(i)];
     std::copy(words.begin(), words.end(), link.out->call_words[number % 2]);
@@ -170,7 +140,7 @@ Result<void> Core::compare_calls(Lane& lane, const CallFacts& call) {
     return fail(
         Errc::kInvalidArgument,
         fmt::format("call {} of this lane: rank {} calls {}, rank {} calls {}", number, who_.rank,
-                    call.to_string(), peer, unpacked(theirs[0], theirs[1]).to_string()),
+                    call.to_string(), peer, CallFacts::unpacked(theirs[0], theirs[1]).to_string()),
         "all ranks make the same calls in the same order");
   }
   return {};
@@ -211,6 +181,7 @@ Error Core::wait_error(const Lane& lane, const CallFacts& call) {
     error.code = Errc::kDeadlineExceeded;
     error.message =
         fmt::format("rank {} did not come within {} ms", error.rank, options_.timeout.count());
+    error.hint = hang_report();
   }
   // The others wait for this rank, which does not go on: they shall know why.
   abort_all(memory::encode_abort({.code = error.code, .rank = error.rank}));
@@ -218,8 +189,12 @@ Error Core::wait_error(const Lane& lane, const CallFacts& call) {
 }
 
 Result<void> Core::finish(Lane& lane, const CallFacts& call, Algorithm algorithm, bool done) {
-  if (!done) [[unlikely]]
-    return fail(wait_error(lane, call));
+  if (!done) [[unlikely]] {
+    Error error = wait_error(lane, call);
+    lane.recorder.end(algorithm, error.code);
+    return fail(std::move(error));
+  }
+  lane.recorder.end(algorithm, Errc::kOk);
   const auto add = [](std::atomic<std::uint64_t>& counter, std::uint64_t count) {
     // One writer: no read-modify-write, which would cost a short exchange a tenth of its time.
     counter.store(counter.load(std::memory_order_relaxed) + count, std::memory_order_relaxed);

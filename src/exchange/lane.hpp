@@ -17,6 +17,7 @@
 #include "layout.hpp"
 #include "operation_queue.hpp"
 #include "protocol/ring.hpp"
+#include "recorder.hpp"
 #include "trial.hpp"
 #include "waits.hpp"
 
@@ -91,6 +92,7 @@ struct Lane {
   } counters;
   std::atomic<std::uint32_t> busy{0};  ///< an operation runs; set and cleared by its thread
   OperationQueue started;
+  LaneRecorder recorder;
   /// By whether buffers are registered, and step of sizes.
   std::array<std::array<Trial, TuningTable::kSteps>, 2> trials{};
 

@@ -10,6 +10,7 @@
 #include "memory/atomics.hpp"
 #include "memory/wait_protocol.hpp"
 #include "os/futex.hpp"
+#include "recorder.hpp"
 
 namespace imex::exchange {
 
@@ -56,6 +57,8 @@ class Waits {
     return until_slowly(peer, poll);
   }
 
+  /// What notes waits that are not over at once; lives as long as this.
+  void set_recorder(LaneRecorder& recorder) noexcept { recorder_ = &recorder; }
   void set_policy(const WaitPolicy& policy) noexcept { policy_ = policy; }
 
   [[nodiscard]] WaitEnd end() const noexcept { return end_; }
@@ -71,6 +74,15 @@ class Waits {
 
   template <class Poll>
   [[gnu::noinline]] bool until_slowly(const WindowHeader& peer, Poll& poll) {
+    if (recorder_ != nullptr) recorder_->waits_for(peer.rank);
+    const bool came = until_slowly_unseen(peer, poll);
+    // Who has failed goes on being seen as waiting until its operation has ended.
+    if (recorder_ != nullptr && came) recorder_->waits_for(kNoRank);
+    return came;
+  }
+
+  template <class Poll>
+  bool until_slowly_unseen(const WindowHeader& peer, Poll& poll) {
     HostAtomics atomics;
     const SteadyTime begin = atomics.now();
     memory::WaitLimits<HostAtomics> limits{
@@ -122,6 +134,7 @@ class Waits {
   WindowHeader& own_;
   const std::atomic<std::uint64_t>* watched_;
   const std::chrono::nanoseconds timeout_;
+  LaneRecorder* recorder_ = nullptr;
   WaitPolicy policy_;
   WaitEnd end_ = WaitEnd::kDone;
   std::uint64_t abort_word_ = 0;

@@ -1,6 +1,8 @@
 #include "os/fd.hpp"
 
 #include <fcntl.h>
+#include <linux/kcmp.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,6 +21,11 @@ Result<UniqueFd> UniqueFd::duplicate() const {
   UniqueFd copy(::fcntl(fd_, F_DUPFD_CLOEXEC, 0));
   if (!copy) return fail(system_error(errno, fmt::format("duplicate descriptor {}", fd_)));
   return copy;
+}
+
+bool same_open_file(int first, int second) noexcept {
+  const pid_t self = ::getpid();
+  return ::syscall(SYS_kcmp, self, self, KCMP_FILE, first, second) == 0;
 }
 
 }  // namespace imex::os

@@ -154,6 +154,18 @@ Result<UniqueFd> open_for_append(const std::string& path, bool truncate, std::ui
   return fd;
 }
 
+Result<UniqueFd> create_file(const std::string& path, std::size_t size_bytes, std::uint32_t mode) {
+  constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  UniqueFd fd(retry([&] { return ::open(path.c_str(), kFlags, mode); }));
+  if (!fd) return fail(system_error(errno, fmt::format("create '{}'", path)));
+  const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(size_bytes));
+  if (error == 0) return fd;
+  remove_file(path);
+  return fail(system_error(error, fmt::format("reserve {} bytes for '{}'", size_bytes, path)));
+}
+
+void remove_file(const std::string& path) noexcept { ::unlink(path.c_str()); }
+
 Result<void> rename_file(const std::string& from, const std::string& to) {
   if (::rename(from.c_str(), to.c_str()) == 0) return {};
   return fail(system_error(errno, fmt::format("rename '{}' to '{}'", from, to)));

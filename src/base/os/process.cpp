@@ -99,4 +99,6 @@ Result<std::uint64_t> process_start_ticks(std::int32_t pid) {
   return ticks;
 }
 
+std::uint32_t user_id() noexcept { return ::geteuid(); }
+
 }  // namespace imex::os

@@ -32,4 +32,8 @@ class UniqueFd {
   int fd_ = -1;
 };
 
+/// Whether both name the same open file: not only the same inode, but one open() or memfd_create().
+/// False as well where the kernel does not tell (kcmp not built in, or filtered).
+[[nodiscard]] bool same_open_file(int first, int second) noexcept;
+
 }  // namespace imex::os

@@ -31,6 +31,12 @@ namespace imex::os {
 /// Exclusive lock that the kernel drops when the process ends. Errors: kAlreadyExists names the
 /// holder.
 [[nodiscard]] Result<UniqueFd> lock_file(const std::string& path);
+/// A new file of `size_bytes` zeros, for reading and writing, whose pages are reserved: to touch
+/// them through a mapping cannot fail later. Errors: kAlreadyExists, kResourceExhausted.
+[[nodiscard]] Result<UniqueFd> create_file(const std::string& path, std::size_t size_bytes,
+                                           std::uint32_t mode = 0600);
+/// Missing is fine.
+void remove_file(const std::string& path) noexcept;
 /// Removes a directory tree; missing is fine.
 [[nodiscard]] Result<void> remove_tree(const std::string& path);
 /// A fresh directory under $TMPDIR or /tmp, mode 0700.

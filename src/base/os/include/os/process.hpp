@@ -24,6 +24,8 @@ namespace imex::os {
 [[nodiscard]] Result<std::int32_t> pid_of_pidfd(int fd);
 /// Field 22 of /proc/PID/stat; tells a reused pid apart. Errors: kNotFound.
 [[nodiscard]] Result<std::uint64_t> process_start_ticks(std::int32_t pid);
+/// The effective user of this process.
+[[nodiscard]] std::uint32_t user_id() noexcept;
 
 /// A child that dies with the thread that started it (PR_SET_PDEATHSIG): start from the main
 /// thread.
