@@ -112,6 +112,8 @@ void Daemon::give_up(int exit_code, const Error& error) {
   if (failed_) return;
   failed_ = true;
   last_error_ = error.to_string();
+  // In the directory of another daemon the file would say that the one that runs had failed.
+  if (exit_code == ExitCode::kSessionInUse) return events_.failed(exit_code, error);
   const std::string directory =
       run_directory_.empty() ? domain::run_directory(config_, config_.bind_ip) : run_directory_;
   if (auto written = write_last_error(directory, exit_code, error); !written) {
