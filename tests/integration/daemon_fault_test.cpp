@@ -253,12 +253,8 @@ void expect_closed(const std::string& address, const std::string& port) {
 }
 
 TEST(DaemonFaults, GarbageOnAnySocketEndsItsSenderAndNothingElse) {
-  Cluster cluster(2);
-  cluster.start();
-  ASSERT_TRUE(cluster.wait_up());
-  Session a = open_session(cluster[0]), b = open_session(cluster[1]);
-  auto shared = share(a, b);
-  ASSERT_TRUE(shared) << shared.error().to_string();
+  TwoNodes nodes;
+  auto& [cluster, a, b, shared] = nodes;
   const std::string run = cluster[0].run_directory();
   for (const Bytes& frame : bad_frames()) {
     expect_refused(cluster[0].channel_path(0), frame);
@@ -270,9 +266,9 @@ TEST(DaemonFaults, GarbageOnAnySocketEndsItsSenderAndNothingElse) {
   expect_closed(cluster.address(0), cluster[0].keys["SERVER_PORT"]);
   expect_closed(cluster.address(0), cluster[0].keys["IMEX_CMD_PORT"]);
   ASSERT_TRUE(cluster.wait_up());
-  expect_shared(*shared, 0x66);
+  expect_shared(shared, 0x66);
   Session another = open_session(cluster[0]);
-  EXPECT_TRUE(another.import_memory(shared->exported.handle(), {.rank = 2}));
+  EXPECT_TRUE(another.import_memory(shared.exported.handle(), {.rank = 2}));
 }
 
 /// What a client shows when it opens a session: this page and this process.

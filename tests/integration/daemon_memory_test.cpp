@@ -39,26 +39,22 @@ TEST(DaemonMemory, Section18_12_IsSharedBetweenNodesOfOneMachineThroughDescripto
 
 // imex-service.md 18.8: neither a crash within the lease nor an upgrade ends what is mapped.
 TEST(DaemonMemory, Section18_08_MappingsSurviveASigkillAndAnUpgradeOfTheDaemon) {
-  Cluster cluster(2);
-  cluster.start();
-  ASSERT_TRUE(cluster.wait_up());
-  Session a = open_session(cluster[0]), b = open_session(cluster[1]);
-  auto shared = share(a, b);
-  ASSERT_TRUE(shared) << shared.error().to_string();
+  TwoNodes nodes;
+  auto& [cluster, a, b, shared] = nodes;
   cluster[0].kill(SIGKILL);
   ASSERT_EQ(cluster[0].wait_exit(), 128 + SIGKILL);
   cluster[0].spawn();
   ASSERT_TRUE(cluster[0].wait_ready()) << cluster[0].log();
   ASSERT_TRUE(wait_event(a, SessionEvent::Kind::kDaemonResumed));
-  expect_shared(*shared, 0x11);
+  expect_shared(shared, 0x11);
   cluster[1].kill(SIGUSR2);
   ASSERT_TRUE(cluster[1].wait_ready()) << cluster[1].log();
   ASSERT_TRUE(wait_event(b, SessionEvent::Kind::kDaemonResumed));
-  expect_shared(*shared, 0x22);
+  expect_shared(shared, 0x22);
   ASSERT_TRUE(cluster.wait_up());
   EXPECT_FALSE(a.default_scope().error());
   EXPECT_FALSE(b.default_scope().error());
-  auto again = b.import_memory(shared->exported.handle(), {.rank = 2});  // the handle stays valid
+  auto again = b.import_memory(shared.exported.handle(), {.rank = 2});  // the handle stays valid
   ASSERT_TRUE(again) << again.error().to_string() << cluster[1].log();
   EXPECT_EQ(again->data()[0], std::byte{0x22});
 }

@@ -1,16 +1,18 @@
 /// Memory between sessions of the test's own process, through real daemons.
 #pragma once
 
-#include <poll.h>
-
 #include <cstring>
+#include <map>
 #include <optional>
+#include <stdexcept>
+#include <string>
 
 #include <gtest/gtest.h>
 #include <imex/allocation.hpp>
 #include <imex/session.hpp>
 
 #include "cluster.hpp"
+#include "testing/await_event.hpp"
 
 namespace imex::test {
 
@@ -28,15 +30,7 @@ inline Session open_session(const TestDaemon& daemon, unsigned channel = 0) {
 
 /// Takes events until one of `kind`; nothing at the deadline.
 inline std::optional<SessionEvent> wait_event(Session& session, SessionEvent::Kind kind) {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (std::chrono::steady_clock::now() < deadline) {
-    while (const auto event = session.next_event()) {
-      if (event->kind == kind) return event;
-    }
-    pollfd ready{session.event_fd(), POLLIN, 0};
-    ::poll(&ready, 1, 1000);
-  }
-  return std::nullopt;
+  return domain::client::await_event(session, kind, kPatience);
 }
 
 /// An allocation of `exporter` that `importer` maps, checked in both directions.
@@ -51,6 +45,33 @@ inline Result<Shared> share(Session& exporter, Session& importer) {
   IMEX_TRY(Import imported, importer.import_memory(exported.handle(), {.rank = 0}));
   return Shared{std::move(memory), std::move(exported), std::move(imported)};
 }
+
+/// Two nodes of one machine, and memory of a session on the first that one on the second maps.
+struct TwoNodes {
+  using Keys = std::map<std::string, std::string>;
+
+  /// `keys`: of both configurations. Throws if this does not come to be: there is nothing to test.
+  explicit TwoNodes(const Keys& keys = {})
+      : a(open_session(up(cluster, keys)[0])), b(open_session(cluster[1])), shared(made(a, b)) {}
+
+  Cluster cluster{2};
+  Session a, b;
+  Shared shared;
+
+ private:
+  static Cluster& up(Cluster& cluster, const Keys& keys) {
+    for (const auto& [key, value] : keys) cluster.set(key, value);
+    cluster.start();
+    if (!cluster.wait_up()) throw std::runtime_error("two nodes do not find each other");
+    return cluster;
+  }
+  static Shared made(Session& a, Session& b) {
+    auto shared = share(a, b);
+    if (!shared) throw std::runtime_error(shared.error().to_string());
+    return std::move(*shared);
+  }
+};
+
 inline void expect_shared(Shared& shared, unsigned char mark) {
   std::memset(shared.memory.data(), mark, kBytes);
   EXPECT_EQ(shared.imported.data()[kBytes - 1], std::byte{mark});

@@ -141,13 +141,9 @@ class Exchange {
 };
 
 TEST(Section18, Section18_08_AnExchangeKeepsRunningOverAnUpgradeAndACrash) {
-  Cluster cluster(2);
-  cluster.start();
-  ASSERT_TRUE(cluster.wait_up());
-  Session a = open_session(cluster[0]), b = open_session(cluster[1]);
-  auto shared = share(a, b);
-  ASSERT_TRUE(shared) << shared.error().to_string();
-  const Exchange exchange(shared->memory.data(), shared->imported.data(), b.default_scope().cell());
+  TwoNodes nodes;
+  auto& [cluster, a, b, shared] = nodes;
+  const Exchange exchange(shared.memory.data(), shared.imported.data(), b.default_scope().cell());
   ASSERT_TRUE(exchange.goes_on());
   for (const std::size_t node : {0U, 1U}) {
     Session& session = node == 0 ? a : b;
@@ -168,18 +164,13 @@ TEST(Section18, Section18_08_AnExchangeKeepsRunningOverAnUpgradeAndACrash) {
 
 // 18.9: a peer that stays away is lost after its lease, and its importers are told.
 TEST(Section18, Section18_09_ALossIsBoundedAndTold) {
-  Cluster cluster(2);
-  cluster.set("IMEX_X_LEASE", "1s");
-  cluster.start();
-  ASSERT_TRUE(cluster.wait_up());
-  Session a = open_session(cluster[0]), b = open_session(cluster[1]);
-  auto shared = share(a, b);
-  ASSERT_TRUE(shared) << shared.error().to_string();
+  TwoNodes nodes(TwoNodes::Keys{{"IMEX_X_LEASE", "1s"}});
+  auto& [cluster, a, b, shared] = nodes;
   cluster[0].kill(SIGKILL);
   ASSERT_EQ(cluster[0].wait_exit(), 128 + SIGKILL);
   const auto lost = wait_event(b, SessionEvent::Kind::kExporterLost);
   ASSERT_TRUE(lost) << cluster[1].log();
-  EXPECT_EQ(shared->imported.data()[0], shared->memory.data()[0]);  // the pages stay readable
+  EXPECT_EQ(shared.imported.data()[0], shared.memory.data()[0]);  // the pages stay readable
 }
 
 // 18.11: one daemon process, two domains of the same names, the same channel number.

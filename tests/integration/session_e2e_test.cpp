@@ -8,12 +8,13 @@
 #include <imex/imex.hpp>
 
 #include "cluster.hpp"
-#include "os/poll.hpp"
+#include "testing/await_event.hpp"
 #include "testing/test_daemon.hpp"
 
 namespace imex::test {
 namespace {
 
+using domain::client::await_event;
 using domain::client::Peer;
 using testing::AllOf;
 using testing::ContainsRegex;
@@ -33,18 +34,6 @@ Outcome run_example(std::vector<std::string> arguments) {
   while (const auto line = program.line()) outcome.output += *line + "\n";
   outcome.status = program.finish();
   return outcome;
-}
-
-std::optional<SessionEvent> await_event(Session& session, Kind kind) {
-  const auto until = Clock::now() + kPatience;
-  while (Clock::now() < until) {
-    while (auto event = session.next_event()) {
-      if (event->kind == kind) return event;
-    }
-    std::array items{os::PollItem{.fd = session.event_fd()}};
-    if (!os::poll_any(items, until)) break;
-  }
-  return std::nullopt;
 }
 
 TEST(SessionE2e, TheGuidesWorkOnOneNodeAndAcrossTwo) {
@@ -107,7 +96,7 @@ TEST(SessionE2e, ADaemonKilledAndStartedAgainHarmsNoSession) {
   EXPECT_EQ(imported->data()[0], std::byte{9});
   cluster[0].spawn();
   ASSERT_TRUE(cluster[0].wait_ready()) << cluster[0].log();
-  ASSERT_TRUE(await_event(*session, Kind::kDaemonResumed));
+  ASSERT_TRUE(await_event(*session, Kind::kDaemonResumed, kPatience));
   EXPECT_FALSE(session->default_scope().error());
   auto second = Session::open({.channel = channel});
   ASSERT_TRUE(second) << second.error().to_string();
