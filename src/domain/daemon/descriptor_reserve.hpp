@@ -13,10 +13,16 @@ namespace imex::domain {
 /// below it are taken.
 class DescriptorReserve {
  public:
-  /// Of a descriptor that came with a request: whether to refuse the request.
-  [[nodiscard]] static bool touched_by(int fd) noexcept { return fd >= limit() - size(); }
+  /// Of the highest descriptor that came with a request: whether to refuse the request.
+  [[nodiscard]] static bool touched_by(int fd) noexcept {
+    const int most = limit();
+    return fd >= most - size(most);
+  }
   /// Of a connection just accepted: whether not even an answer can be afforded.
-  [[nodiscard]] static bool used_up_by(int fd) noexcept { return fd >= limit() - size() / 2; }
+  [[nodiscard]] static bool used_up_by(int fd) noexcept {
+    const int most = limit();
+    return fd >= most - size(most) / 2;
+  }
 
   /// Lifts the limit of this process as far as it may.
   static void raise_limit() noexcept {
@@ -28,13 +34,14 @@ class DescriptorReserve {
 
  private:
   static constexpr int kMin = 16, kMax = 128;
-  /// Read each time: an administrator may change it while the daemon runs (prlimit).
+  /// Read each time: an administrator may lower it while the daemon runs (prlimit), and requests
+  /// that come right then would eat the reserve if an older value still counted.
   [[nodiscard]] static int limit() noexcept {
     rlimit bounds{};
     if (::getrlimit(RLIMIT_NOFILE, &bounds) != 0) return INT32_MAX;
     return static_cast<int>(std::min<rlim_t>(bounds.rlim_cur, INT32_MAX));
   }
-  [[nodiscard]] static int size() noexcept { return std::clamp(limit() / 8, kMin, kMax); }
+  [[nodiscard]] static int size(int limit) noexcept { return std::clamp(limit / 8, kMin, kMax); }
 };
 
 }  // namespace imex::domain

@@ -13,9 +13,10 @@ namespace {
 constexpr int kFramesPerRound = 32;
 constexpr std::size_t kFramesWaitingMax = 1024;
 
+/// Asks the kernel for the limit once for a message, and not for one without descriptors.
 bool touches_reserve(const std::vector<os::UniqueFd>& fds) noexcept {
-  return std::ranges::any_of(
-      fds, [](const os::UniqueFd& fd) { return DescriptorReserve::touched_by(fd.get()); });
+  const auto highest = std::ranges::max_element(fds, {}, &os::UniqueFd::get);
+  return highest != fds.end() && DescriptorReserve::touched_by(highest->get());
 }
 
 }  // namespace
