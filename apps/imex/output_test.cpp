@@ -1,5 +1,9 @@
 #include "output.hpp"
 
+#include <cstdio>
+#include <memory>
+#include <string>
+
 #include <gmock/gmock.h>
 
 namespace imex::cli {
@@ -77,20 +81,19 @@ TEST(ProgressTest, BarShowsShareCountAndEstimate) {
 }
 
 TEST(ProgressTest, OffATerminalEachStepIsALineAndQuietIsSilent) {
-  std::FILE* file = std::tmpfile();
-  ASSERT_NE(file, nullptr);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::tmpfile(), &std::fclose);
+  ASSERT_TRUE(file);
   {
-    Progress progress(2, false, file);
+    Progress progress(2, false, file.get());
     progress.step("first");
     progress.step("second");
-    Progress silent(1, true, file);
+    Progress silent(1, true, file.get());
     silent.step("unseen");
   }
-  std::rewind(file);
-  char text[64] = {};
-  const std::size_t bytes = std::fread(text, 1, sizeof text - 1, file);
-  std::fclose(file);
-  EXPECT_EQ(std::string(text, bytes), "1/2 first\n2/2 second\n");
+  ASSERT_EQ(std::fseek(file.get(), 0, SEEK_SET), 0);
+  std::string text(64, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  EXPECT_EQ(text, "1/2 first\n2/2 second\n");
 }
 
 }  // namespace

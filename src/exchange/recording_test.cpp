@@ -40,6 +40,12 @@ class RecordDirectory : public ::testing::Environment {
 [[maybe_unused]] const auto* const kRecordDirectory =
     ::testing::AddGlobalTestEnvironment(new RecordDirectory);
 
+/// Begins without what the crashed ranks of other tests have left.
+class RecordingTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(os::remove_tree(recording_directory())); }
+};
+
 /// Those of communicators that live, or whose ranks crashed.
 std::vector<Recording> recordings() {
   auto all = read_recordings(recording_directory());
@@ -47,7 +53,7 @@ std::vector<Recording> recordings() {
   return all ? *all : std::vector<Recording>{};
 }
 
-TEST(RecordingTest, TheLastThousandOperationsOfALaneAreThere) {
+TEST_F(RecordingTest, TheLastThousandOperationsOfALaneAreThere) {
   run_ranks(2, {.lanes = 2}, [](Communicator& comm) -> Verdict {
     float value = 1;
     for (int i = 0; i != 1500; ++i) {
@@ -63,7 +69,7 @@ TEST(RecordingTest, TheLastThousandOperationsOfALaneAreThere) {
       const RecordedOperation& last = lane.operations.back();
       if (last.number != 1500 || last.name != "all_reduce" || last.bytes != 4 ||
           last.type != DataType::kFloat32 || last.op != ReduceOp::kMax || !last.ended ||
-          last.algorithm != Algorithm::kPacket || !all[1].alive)
+          last.algorithm == Algorithm::kAuto || !all[1].alive)
         return "wrong record";
       if (lane.operations.front().number != 1500 - kRecordsPerLane + 1) return "wrong first";
     }
@@ -81,7 +87,7 @@ int waits_for_ever(Communicator& comm, Board& board) {
   return 0;
 }
 
-TEST(RecordingTest, TellsWhoWaitsForWhomAndOutlivesTheDead) {
+TEST_F(RecordingTest, TellsWhoWaitsForWhomAndOutlivesTheDead) {
   ProcessRanks ranks(2, direct(2, waits_for_ever));
   auto rendezvous = Rendezvous::create();
   ASSERT_TRUE(rendezvous);
@@ -106,7 +112,7 @@ TEST(RecordingTest, TellsWhoWaitsForWhomAndOutlivesTheDead) {
   for (const Recording& each : left) os::remove_file(each.path);
 }
 
-TEST(RecordingTest, ADeadlineComesWithTheReport) {
+TEST_F(RecordingTest, ADeadlineComesWithTheReport) {
   run_ranks(2, {.timeout = std::chrono::milliseconds(200)}, [](Communicator& comm) -> Verdict {
     if (comm.rank() == 1) {
       return reaches([&] { return comm.async_error().has_value(); }) ? Verdict{} : "no error";
@@ -119,7 +125,7 @@ TEST(RecordingTest, ADeadlineComesWithTheReport) {
   });
 }
 
-TEST(RecordingTest, ForeignAndDamagedFilesAreRefused) {
+TEST_F(RecordingTest, ForeignAndDamagedFilesAreRefused) {
   const auto folder = os::make_temporary_directory("imex-damaged-");
   ASSERT_TRUE(folder);
   const std::string path = *folder + "/recording";

@@ -17,7 +17,7 @@ using testing::HasSubstr;
 class Recorder final : public FrameSink {
  public:
   void on_frame(ConnectionId, Frame frame, std::vector<os::UniqueFd> fds) override {
-    frames.push_back(std::move(frame));
+    frames.push_back(frame);
     fd_count += fds.size();
   }
   void on_closed(ConnectionId) override { closed = true; }
