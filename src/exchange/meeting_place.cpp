@@ -1,6 +1,8 @@
 #include "meeting_place.hpp"
 
+#include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
 #include <string_view>
 #include <utility>
@@ -9,11 +11,15 @@
 #include <fmt/ranges.h>
 
 #include "base/result.hpp"
+#include "os/process.hpp"
+#include "os/thread.hpp"
 
 namespace imex::exchange {
 
 namespace {
 
+/// How often who waits looks whether those that came still live.
+constexpr auto kLookInterval = std::chrono::milliseconds(20);
 constexpr std::uint64_t kBoardMagic = 0x3144'5242'5845'4d49ULL;  // "IMEXBRD1" in memory
 
 }  // namespace
@@ -29,7 +35,8 @@ struct MeetingPlace::Board {
     std::atomic<std::uint32_t> taken;   ///< by compare-and-swap: two ranks of one number
     std::atomic<std::uint32_t> filled;  ///< release: all below is written
     std::uint32_t ranks;
-    std::uint32_t reserved;
+    std::int32_t pid;
+    std::uint64_t start_ticks;
     std::uint64_t options_digest;
     MemoryName name;
   };
@@ -72,6 +79,31 @@ Result<std::shared_ptr<MeetingPlace>> MeetingPlace::join(Connector& connector, c
 
 std::uint64_t MeetingPlace::generation() const noexcept { return board().generation; }
 
+Result<WaitResult> MeetingPlace::await_all(SignalCell& cell, const Attendance& who) const {
+  for (;;) {
+    const SteadyTime slice = std::chrono::steady_clock::now() + kLookInterval;
+    const WaitResult waited = Signal(cell).wait_until(
+        who.ranks,
+        {.deadline = std::min(slice, who.deadline), .policy = WaitPolicy::for_ranks(who.ranks)});
+    if (waited.ok() || std::chrono::steady_clock::now() >= who.deadline) return waited;
+    IMEX_CHECK_OK(check_alive(who));
+  }
+}
+
+Result<void> MeetingPlace::check_alive(const Attendance& who) const {
+  if (memory_.import != nullptr) return {};  // ranks need not see each other's processes
+  for (std::uint32_t rank = 0; rank != who.ranks; ++rank) {
+    const Board::Slot& slot = board().slots[rank];
+    if (slot.filled.load(std::memory_order_acquire) == 0) continue;
+    const auto ticks = os::process_start_ticks(slot.pid);
+    if (ticks && *ticks == slot.start_ticks) continue;
+    Error error{Errc::kPeerLost, fmt::format("rank {} ended before all ranks had met", rank)};
+    error.rank = rank;
+    return fail(std::move(error));
+  }
+  return {};
+}
+
 Result<std::vector<MemoryName>> MeetingPlace::attend(const Attendance& who,
                                                      const MemoryName& name) {
   Board& all = board();
@@ -81,14 +113,15 @@ Result<std::vector<MemoryName>> MeetingPlace::attend(const Attendance& who,
     return fail(Errc::kAlreadyExists, fmt::format("rank {} has joined already", who.rank),
                 "give each rank its own number, and each communicator its own rendezvous");
   }
+  IMEX_TRY(mine.start_ticks, os::process_start_ticks(os::process_id()));
+  mine.pid = os::process_id();
   mine.ranks = who.ranks;
   mine.options_digest = who.options_digest;
   mine.name = name;
   mine.filled.store(1, std::memory_order_release);
   Signal(all.arrived).notify();
 
-  const WaitOptions wait{.deadline = who.deadline, .policy = WaitPolicy::for_ranks(who.ranks)};
-  const WaitResult waited = Signal(all.arrived).wait_until(who.ranks, wait);
+  IMEX_TRY(const WaitResult waited, await_all(all.arrived, who));
   std::vector<MemoryName> names(who.ranks);
   std::vector<std::uint32_t> missing;
   for (std::uint32_t rank = 0; rank != who.ranks; ++rank) {
@@ -114,10 +147,8 @@ Result<std::vector<MemoryName>> MeetingPlace::attend(const Attendance& who,
 }
 
 Result<void> MeetingPlace::conclude(const Attendance& who) {
-  Signal concluded(board().concluded);
-  concluded.notify();
-  const WaitOptions wait{.deadline = who.deadline, .policy = WaitPolicy::for_ranks(who.ranks)};
-  const WaitResult waited = concluded.wait_until(who.ranks, wait);
+  Signal(board().concluded).notify();
+  IMEX_TRY(const WaitResult waited, await_all(board().concluded, who));
   if (waited.ok()) return {};
   return fail(Errc::kDeadlineExceeded,
               fmt::format("{} of {} ranks could not map the others in time",

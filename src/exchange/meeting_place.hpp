@@ -35,7 +35,7 @@ class MeetingPlace {
   };
   /// Returns the names that all ranks left, by rank. Errors: kAlreadyExists (the rank is taken),
   /// kInvalidArgument (ranks disagree about size or options), kDeadlineExceeded with who is
-  /// missing.
+  /// missing, kPeerLost (one that came has died).
   [[nodiscard]] Result<std::vector<MemoryName>> attend(const Attendance& who,
                                                        const MemoryName& name);
   /// Returns once all ranks have mapped each other. Errors: kDeadlineExceeded.
@@ -45,6 +45,9 @@ class MeetingPlace {
   struct Board;
   MeetingPlace(Publication own, PeerMemory memory, const UniqueId& id);
   [[nodiscard]] Board& board() const noexcept;
+  /// Until all ranks have notified the cell, or the deadline. Errors: kPeerLost.
+  [[nodiscard]] Result<WaitResult> await_all(SignalCell& cell, const Attendance& who) const;
+  [[nodiscard]] Result<void> check_alive(const Attendance& who) const;
 
   Publication own_;  // empty for who joined
   PeerMemory memory_;

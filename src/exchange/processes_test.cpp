@@ -49,6 +49,26 @@ TEST_P(ProcessesTest, SumThroughEachOthersWindows) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, ProcessesTest, ::testing::Values(2U, 3U, 8U));
 
+// Rank 2 never comes; rank 1 comes, and its process ends. Rank 0 is told long before its deadline.
+TEST(ProcessLossTest, ARankThatEndsBeforeAllHaveMetIsNamed) {
+  ProcessRanks ranks(2, [](std::uint32_t rank, Board& board) {
+    CommunicatorOptions options;
+    if (rank == 1) options.timeout = std::chrono::milliseconds(50);
+    const auto comm = Communicator::create(board.id, rank, 3, options);
+    if (comm) return 2;
+    const Error& error = comm.error();
+    if (rank == 1) return error.code == Errc::kDeadlineExceeded ? 0 : 3;
+    return error.code == Errc::kPeerLost && error.rank == 1 ? 0 : failed(rank, "create", error);
+  });
+  auto rendezvous = Rendezvous::create();
+  ASSERT_TRUE(rendezvous);
+  const auto begin = Clock::now();
+  ranks.open(rendezvous->id());
+  EXPECT_EQ(ranks.wait(1), 0);
+  EXPECT_EQ(ranks.wait(0), 0);
+  EXPECT_LT(Clock::now() - begin, CommunicatorOptions{}.timeout / 2);
+}
+
 /// Exchanges until something ends it; then says when, and goes on without the dead.
 int exchange_until_lost(Communicator& comm, Board& board) {
   std::vector<float> data(4'000);
