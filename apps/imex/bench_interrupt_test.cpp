@@ -14,6 +14,7 @@
 
 #include <gtest/gtest.h>
 
+#include "os/file.hpp"
 #include "os/process.hpp"
 #include "os/socket.hpp"
 
@@ -62,14 +63,15 @@ bool has_ended(std::int32_t pid) {
 /// `imex bench ...` whose ranks have all joined: that is when it says which size it measures.
 class Running {
  public:
-  static void start(std::vector<std::string> words, std::optional<Running>& running) {
+  static void start(std::vector<std::string> words, const std::string& temporary,
+                    std::optional<Running>& running) {
     int ends[2];
     ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
     os::UniqueFd read_end(ends[0]);
     const os::UniqueFd write_end(ends[1]);
     words.insert(words.begin(), {IMEX_PROGRAM, "bench"});
     auto child = os::Child::start({.arguments = std::move(words),
-                                   .environment = {},
+                                   .environment = {{"TMPDIR", temporary}},
                                    .stdout_fd = -1,
                                    .stderr_fd = write_end.get()});
     ASSERT_TRUE(child) << child.error().to_string();
@@ -93,12 +95,15 @@ class Running {
 /// Interrupts the command alone; a terminal would interrupt its workers, too.
 void expect_clean_end(const std::string& ranks, const std::string& buffers) {
   const auto before = shared_memory();
+  const auto temporary = os::make_temporary_directory("imex-interrupt-");
+  ASSERT_TRUE(temporary) << temporary.error().to_string();
   std::optional<Running> running;
   Running::start({"all-reduce", "--ranks", ranks, "--sizes", "4MiB", "--seconds", "3600",
                   "--buffers", buffers},
-                 running);
+                 *temporary, running);
   ASSERT_TRUE(running);
-  ASSERT_EQ(std::to_string(running->workers.size() + 1), ranks);
+  // One rank is the command itself; one more keeps the folder of recordings until all have ended.
+  ASSERT_EQ(std::to_string(running->workers.size()), ranks);
   const auto begin = steady_clock::now();
   ASSERT_TRUE(running->command.kill(SIGINT));
   EXPECT_EQ(running->command.wait(std::chrono::seconds(10)), 128 + SIGINT);
@@ -106,6 +111,8 @@ void expect_clean_end(const std::string& ranks, const std::string& buffers) {
     EXPECT_TRUE(eventually([&] { return has_ended(worker); })) << worker;
   }
   EXPECT_LT(steady_clock::now() - begin, std::chrono::seconds(1));
+  EXPECT_TRUE(fs::is_empty(*temporary));
+  EXPECT_TRUE(os::remove_tree(*temporary));
   for (const std::string& name : shared_memory()) {
     EXPECT_TRUE(before.contains(name) || name.find("imex") == std::string::npos) << name;
   }
@@ -116,9 +123,10 @@ TEST(BenchInterruptTest, MoreRanksThanCores) { expect_clean_end("5", "private");
 
 TEST(BenchInterruptTest, ALostRankEndsTheOthers) {
   std::optional<Running> running;
-  Running::start({"all-gather", "--ranks", "3", "--sizes", "3MiB", "--seconds", "3600"}, running);
+  Running::start({"all-gather", "--ranks", "3", "--sizes", "3MiB", "--seconds", "3600"}, "/tmp",
+                 running);
   ASSERT_TRUE(running);
-  ASSERT_EQ(running->workers.size(), 2U);
+  ASSERT_EQ(running->workers.size(), 3U);  // the keeper of recordings, ranks 1 and 2
   ASSERT_EQ(::kill(running->workers[1], SIGKILL), 0);
   EXPECT_EQ(running->command.wait(std::chrono::seconds(10)), 1);
   EXPECT_TRUE(eventually([&] { return has_ended(running->workers[0]); }));

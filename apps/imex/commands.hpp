@@ -45,6 +45,10 @@ struct ChannelGrantOptions {
 [[nodiscard]] Result<void> channel_grant(const Global& global, const ChannelGrantOptions& options);
 [[nodiscard]] Result<void> channel_release(const Global& global, const std::string& workload);
 
+/// Ranks of this user's communicators, running or crashed, and what each does; `operations`: so
+/// many of the newest with JSON.
+[[nodiscard]] Result<void> communicator_status(const Global& global, std::size_t operations);
+
 struct BenchMemoryOptions {
   std::vector<std::string> channels;  ///< of one or two daemons; empty: private daemons
   std::string daemon;                 ///< path of imexd; empty: beside this program

@@ -56,6 +56,7 @@ CommandTree::CommandTree()
   add_domain();
   add_channel();
   add_config();
+  add_status();
   add_bench();
   add_completion();
 }
@@ -94,6 +95,23 @@ void CommandTree::add_domain() {
        "Examples:\n  imex domain show\n  imex --state-dir /var/lib/imex/n0 domain show --format "
        "json | jq .state",
        [this] { return domain_show(global_); });
+}
+
+void CommandTree::add_status() {
+  CLI::App* status =
+      leaf(&app_, "status", "what runs on this machine, and what it waits for",
+           "Examples:\n  imex status --communicator\n"
+           "  imex status --communicator --format jsonl | jq 'select(.waits_seconds > 10)'",
+           [this] { return communicator_status(global_, operations_); });
+  status
+      ->add_flag("--communicator", communicators_,
+                 "ranks of this user's communicators: their last operations, whom they wait for")
+      ->required();
+  status
+      ->add_option("--operations", operations_,
+                   "so many of the newest operations of each lane with --format json")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
 }
 
 void CommandTree::add_channel() {

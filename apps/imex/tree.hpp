@@ -33,6 +33,7 @@ class CommandTree {
   void add_domain();
   void add_channel();
   void add_config();
+  void add_status();
   void add_bench();
   void add_bench_memory(CLI::App* bench);
   void add_bench_exchange(CLI::App* bench);
@@ -47,6 +48,8 @@ class CommandTree {
   ChannelGrantOptions grant_;
   std::string grant_uid_;
   ConfigShowOptions config_;
+  bool communicators_ = false;
+  std::size_t operations_ = 16;
   BenchMemoryOptions bench_;
   BenchExchangeOptions exchange_;
 };

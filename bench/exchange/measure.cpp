@@ -10,6 +10,7 @@
 #include "bench/worker.hpp"
 #include "exchange/bench_cores.hpp"
 #include "exchange/participant.hpp"
+#include "exchange/record_folder.hpp"
 #include "peers/placement.h"
 
 namespace imex::bench {
@@ -131,6 +132,7 @@ Result<ExchangeReport> measure_exchange(const ExchangeOptions& options,
   IMEX_TRY(
       const TickBoard board,
       TickBoard::create(options.ranks, std::clamp(largest, std::uint64_t{4096}, kBlockBytesMax)));
+  IMEX_TRY(const auto recordings, RecordFolder::create());
   const std::vector<unsigned> cores = bench_cores();
   std::vector<Worker> workers;
   // This process is rank 0; it makes threads only after the others were forked.

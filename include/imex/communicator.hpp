@@ -135,6 +135,11 @@ struct CommunicatorCounters {
   std::uint64_t operations = 0;
   std::uint64_t bytes = 0;  ///< of this rank's vectors
   std::array<std::uint64_t, kAlgorithmCount> by_algorithm{};
+  /// Operations whose size has so many binary digits: [4] counts 8 to 15 bytes.
+  std::array<std::uint64_t, 48> by_bytes{};
+  /// Every 16th operation of a lane by the binary digits of its nanoseconds: [10] counts 512 to
+  /// 1023 ns. To time each would cost a short one a third.
+  std::array<std::uint64_t, 48> by_time{};
 };
 
 /// One rank's end of a group. Movable.

@@ -1,6 +1,7 @@
 // Operations other than all_reduce, arguments, and what happens when ranks do not agree.
 
 #include <atomic>
+#include <numeric>
 #include <random>
 
 #include <fmt/format.h>
@@ -322,6 +323,27 @@ TEST(CommunicatorTest, ALaneCarriesOneOperation) {
       return {};
     }
     while (!comm.async_error()) std::this_thread::yield();
+    return {};
+  });
+}
+
+TEST(CommunicatorTest, HistogramsCountSizesAndSampleTimes) {
+  run_ranks(2, {}, [](Communicator& comm) -> Verdict {
+    const CommunicatorCounters before = comm.counters();
+    std::vector<std::int32_t> data(300);
+    for (int i = 0; i != 64; ++i) {
+      const std::size_t count = i % 2 == 0 ? 3 : 300;  // 12 and 1200 bytes
+      const auto done =
+          comm.all_reduce(data.data(), data.data(), count, DataType::kInt32, ReduceOp::kMax);
+      if (!done) return verdict_of(done);
+    }
+    const CommunicatorCounters after = comm.counters();
+    if (after.by_bytes[4] - before.by_bytes[4] != 32) return "sizes of 8 to 15 bytes";
+    if (after.by_bytes[11] - before.by_bytes[11] != 32) return "sizes of 1024 to 2047 bytes";
+    const auto sum = [](const auto& counts) {
+      return std::accumulate(counts.begin(), counts.end(), std::uint64_t{0});
+    };
+    if (sum(after.by_time) - sum(before.by_time) != 4) return "one in 16 is timed";
     return {};
   });
 }

@@ -415,6 +415,10 @@ CommunicatorCounters Core::counters() const noexcept {
     for (std::size_t i = 0; i != kAlgorithmCount; ++i) {
       counters.by_algorithm[i] += lane->counters.by_algorithm[i].load(std::memory_order_relaxed);
     }
+    for (std::size_t i = 0; i != counters.by_bytes.size(); ++i) {
+      counters.by_bytes[i] += lane->counters.by_bytes[i].load(std::memory_order_relaxed);
+      counters.by_time[i] += lane->counters.by_time[i].load(std::memory_order_relaxed);
+    }
   }
   return counters;
 }

@@ -1,6 +1,7 @@
 // The operations: arguments, the turn on a lane, checked mode, the choice, errors.
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <limits>
 #include <string_view>
@@ -42,6 +43,14 @@ Result<void> check_vectors(const Core::Vectors& v, std::size_t parts) {
     return fail(Errc::kInvalidArgument, fmt::format("{} elements at no address", v.count));
   }
   return {};
+}
+
+constexpr std::uint64_t kTimedOneIn = 16;
+
+/// Of a histogram by binary digits; what is too large counts in the last.
+std::size_t bucket_of(std::uint64_t value) {
+  return std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(value)),
+                               CommunicatorCounters{}.by_bytes.size() - 1);
 }
 
 /// What a communicator of one rank has to do.
@@ -97,6 +106,8 @@ class Core::Turn {
       return fail(memory::abort_error(word).context(call.to_string()));
     if (core.connector_->abort_cell() != nullptr) IMEX_CHECK_OK(core.hold_imports(lane));
     lane.recorder.begin(call.packed(), call.bytes);
+    const bool timed = lane.turns++ % kTimedOneIn == 0;
+    lane.timed_since = timed ? std::chrono::steady_clock::now() : Lane::kNotTimed;
     if (core.check_ && call.collective()) {
       if (auto same = core.compare_calls(lane, call); !same) {
         lane.recorder.end(Algorithm::kAuto, same.error().code);
@@ -202,6 +213,11 @@ Result<void> Core::finish(Lane& lane, const CallFacts& call, Algorithm algorithm
   add(lane.counters.operations, 1);
   add(lane.counters.bytes, call.bytes);
   add(lane.counters.by_algorithm[static_cast<std::size_t>(algorithm)], 1);
+  add(lane.counters.by_bytes[bucket_of(call.bytes)], 1);
+  if (lane.timed_since != Lane::kNotTimed) {
+    const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - lane.timed_since;
+    add(lane.counters.by_time[bucket_of(static_cast<std::uint64_t>(took.count()))], 1);
+  }
   return {};
 }
 

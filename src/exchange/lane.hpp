@@ -89,7 +89,12 @@ struct Lane {
   struct {
     std::atomic<std::uint64_t> operations{0}, bytes{0};
     std::array<std::atomic<std::uint64_t>, kAlgorithmCount> by_algorithm{};
+    std::array<std::atomic<std::uint64_t>, CommunicatorCounters{}.by_bytes.size()> by_bytes{};
+    std::array<std::atomic<std::uint64_t>, CommunicatorCounters{}.by_time.size()> by_time{};
   } counters;
+  std::uint64_t turns = 0;
+  SteadyTime timed_since = kNotTimed;  ///< of the operation that runs
+  static constexpr SteadyTime kNotTimed{};
   std::atomic<std::uint32_t> busy{0};  ///< an operation runs; set and cleared by its thread
   OperationQueue started;
   LaneRecorder recorder;
