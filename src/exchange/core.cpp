@@ -73,6 +73,7 @@ Core::Core(std::shared_ptr<Connector> connector, const Identity& who,
       check_(check_wanted(options)),
       layout_(layout),
       connector_(std::move(connector)),
+      watched_cell_(connector_->abort_cell()),
       peers_(who.ranks),
       tuning_(who.ranks, {}) {}
 
@@ -325,8 +326,8 @@ std::optional<Error> Core::async_error() const {
 std::uint64_t Core::abort_word() const noexcept {
   // Acquire: pairs with the release in memory::abort_trip(), of a peer or of the session.
   const std::uint64_t word = header().abort.word.load(std::memory_order_acquire);
-  const AbortCell* const watched = connector_->abort_cell();
-  return word != 0 || watched == nullptr ? word : watched->word.load(std::memory_order_acquire);
+  if (word != 0 || watched_cell_ == nullptr) return word;
+  return watched_cell_->word.load(std::memory_order_acquire);
 }
 
 bool Core::may_read(std::uint32_t rank) const {

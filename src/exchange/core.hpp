@@ -219,6 +219,7 @@ class Core {
   const Layout layout_;
   // Order matters: what is published ends before what the connector watches over.
   const std::shared_ptr<Connector> connector_;
+  const AbortCell* const watched_cell_;  // of the connector, which each operation need not ask
   std::shared_ptr<Allocation> window_;
   Publication published_;
   std::vector<PeerMemory> peers_;  // by rank; the own one is empty

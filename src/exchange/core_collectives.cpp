@@ -104,7 +104,7 @@ class Core::Turn {
     Turn turn(lane);
     if (const std::uint64_t word = core.abort_word(); word != 0) [[unlikely]]
       return fail(memory::abort_error(word).context(call.to_string()));
-    if (core.connector_->abort_cell() != nullptr) IMEX_CHECK_OK(core.hold_imports(lane));
+    if (core.watched_cell_ != nullptr) IMEX_CHECK_OK(core.hold_imports(lane));
     lane.recorder.begin(call.packed(), call.bytes);
     const bool timed = lane.turns++ % kTimedOneIn == 0;
     lane.timed_since = timed ? std::chrono::steady_clock::now() : Lane::kNotTimed;
