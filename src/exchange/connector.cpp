@@ -113,6 +113,12 @@ class DirectConnector final : public Connector {
 
 }  // namespace
 
+Result<MemoryHold> begin_hold(const PeerMemory& memory) {
+  if (memory.import == nullptr) return std::nullopt;
+  IMEX_TRY(auto operation, memory.import->begin_operation());
+  return MemoryHold(std::move(operation));
+}
+
 std::shared_ptr<Connector> direct_connector() { return std::make_shared<DirectConnector>(); }
 
 std::uint64_t remember_local(const std::shared_ptr<Allocation>& memory) {

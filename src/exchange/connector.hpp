@@ -21,9 +21,14 @@ struct PeerMemory {
   bool local = false;    ///< it belongs to a thread of this process
   std::int32_t pid = 0;  ///< of the process that made it, where that is known to be the one
   std::uint64_t start_ticks = 0;
-  /// The memory may be withdrawn: an operation runs between begin_operation() and its end.
+  /// The memory may be withdrawn: it is touched under a hold only, see begin_hold().
   std::shared_ptr<Import> import;
 };
+
+/// Keeps a peer's memory in place for 50 ms at least. Empty where nobody can withdraw it.
+using MemoryHold = std::optional<Import::Operation>;
+/// Errors: kRevoked.
+[[nodiscard]] Result<MemoryHold> begin_hold(const PeerMemory& memory);
 
 /// Memory that has a name. The name serves for as long as this lives.
 struct Publication {

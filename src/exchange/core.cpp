@@ -161,6 +161,7 @@ Result<void> Core::make_window() {
   own.nonce = os::SystemRandom().next_u64();
   own.self_address = reinterpret_cast<std::uint64_t>(&own.nonce);
   own.pid = os::process_id();
+  if (who_.rank == 0) group_ = own.nonce;
   return {};
 }
 
@@ -195,7 +196,9 @@ Result<void> Core::open_windows(const std::vector<MemoryName>& names) {
           std::move(opened).error().context(fmt::format("map the window of rank {}", rank)));
     }
     peers_[rank] = std::move(*opened);
+    IMEX_TRY(const auto hold, begin_hold(peers_[rank]));
     IMEX_CHECK_OK(check_window(header_of(rank), rank));
+    if (rank == 0) group_ = header_of(rank).nonce;
     if (peers_[rank].import != nullptr && !may_read(rank)) peers_[rank].pid = 0;  // not known
   }
   return {};
@@ -222,7 +225,6 @@ void Core::link_lane(Lane& lane, std::uint32_t number) {
 }
 
 void Core::make_recorder() {
-  group_ = header_of(0).nonce;
   recorder_ = Recorder::create(recording_directory(), {.group = group_,
                                                        .generation = who_.generation,
                                                        .rank = who_.rank,
@@ -333,11 +335,14 @@ std::uint64_t Core::abort_word() const noexcept {
 bool Core::may_read(std::uint32_t rank) const {
   if (rank == who_.rank || peers_[rank].local) return true;
   if (peers_[rank].pid == 0) return false;
-  const WindowHeader& peer = header_of(rank);
-  std::uint64_t nonce = 0;
-  const auto read = os::read_peer_memory(peers_[rank].pid, peer.self_address,
-                                         reinterpret_cast<std::byte*>(&nonce), sizeof nonce);
-  return read && nonce == peer.nonce;
+  bool same = false;
+  reach(rank, [&](const WindowHeader& peer) {
+    std::uint64_t nonce = 0;
+    const auto read = os::read_peer_memory(peers_[rank].pid, peer.self_address,
+                                           reinterpret_cast<std::byte*>(&nonce), sizeof nonce);
+    same = read && nonce == peer.nonce;
+  });
+  return same;
 }
 
 Result<void> Core::agree_on_costs() {
@@ -377,6 +382,7 @@ Result<void> Core::agree_on_costs() {
 
 Result<Costs> Core::measure_costs(Costs costs) {
   Lane& lane = *lanes_[0];  // nobody else has the communicator yet
+  IMEX_CHECK_OK(hold_imports(lane));
   std::vector<std::byte> data(kPacketBytesMax);
   const auto median_ns = [&](std::size_t bytes) -> Result<double> {
     const ReduceCall call{.in = data.data(),
@@ -397,6 +403,7 @@ Result<Costs> Core::measure_costs(Costs costs) {
   static_cast<void>(warm);
   IMEX_TRY(const double small, median_ns(8));
   IMEX_TRY(const double large, median_ns(kPacketBytesMax));
+  lane.holds.clear();
   return costs_from(small, large, who_.ranks, costs);
 }
 

@@ -162,13 +162,9 @@ class Core {
   /// Calls `use` with the rank's header, unless its memory was withdrawn. Any thread.
   template <class Use>
   bool reach(std::uint32_t rank, Use&& use) const {
-    if (rank == who_.rank || peers_[rank].import == nullptr) {
-      use(header_of(rank));
-      return true;
-    }
-    const auto operation = peers_[rank].import->begin_operation();
-    if (operation) use(header_of(rank));
-    return operation.has_value();
+    const auto hold = begin_hold(peers_[rank]);  // the own entry is empty
+    if (hold) use(header_of(rank));
+    return hold.has_value();
   }
   [[nodiscard]] std::uint64_t options_digest() const noexcept;
   /// 0, or why the communicator is of no more use.
@@ -223,7 +219,7 @@ class Core {
   std::shared_ptr<Allocation> window_;
   Publication published_;
   std::vector<PeerMemory> peers_;  // by rank; the own one is empty
-  std::uint64_t group_ = 0;        ///< the same in all ranks
+  std::uint64_t group_ = 0;        ///< of rank 0, its nonce: the same in all ranks
   std::unique_ptr<Recorder> recorder_;
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::vector<Buffer> buffers_;  // changed by allocate() only, which no operation may run beside

@@ -160,9 +160,8 @@ Result<void> Core::compare_calls(Lane& lane, const CallFacts& call) {
 Result<void> Core::hold_imports(Lane& lane) const {
   const auto hold = [&](const std::vector<PeerMemory>& peers) -> Result<void> {
     for (const PeerMemory& peer : peers) {
-      if (peer.import == nullptr) continue;
-      IMEX_TRY(auto operation, peer.import->begin_operation());
-      lane.holds.push_back(std::move(operation));
+      IMEX_TRY(auto held, begin_hold(peer));
+      if (held) lane.holds.push_back(std::move(*held));
     }
     return {};
   };

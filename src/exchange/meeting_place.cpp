@@ -43,8 +43,9 @@ struct MeetingPlace::Board {
   Slot slots[kRanksMax];
 };
 
-MeetingPlace::MeetingPlace(Publication own, PeerMemory memory, const UniqueId& id)
-    : own_(std::move(own)), memory_(std::move(memory)), id_(id) {}
+MeetingPlace::MeetingPlace(Publication own, PeerMemory memory, const UniqueId& id,
+                           std::uint64_t generation)
+    : own_(std::move(own)), memory_(std::move(memory)), id_(id), generation_(generation) {}
 
 MeetingPlace::Board& MeetingPlace::board() const noexcept {
   return *reinterpret_cast<Board*>(memory_.data);
@@ -59,7 +60,7 @@ Result<std::shared_ptr<MeetingPlace>> MeetingPlace::create(Connector& connector,
   std::memcpy(id.bytes.data(), published.name.bytes.data(), published.name.bytes.size());
   IMEX_TRY(auto opened, connector.open(published.name, sizeof(Board)));
   std::shared_ptr<MeetingPlace> place(
-      new MeetingPlace(std::move(published), std::move(opened), id));
+      new MeetingPlace(std::move(published), std::move(opened), id, generation));
   place->board().generation = generation;
   place->board().magic = kBoardMagic;
   return place;
@@ -70,21 +71,23 @@ Result<std::shared_ptr<MeetingPlace>> MeetingPlace::join(Connector& connector, c
   std::memcpy(name.bytes.data(), id.bytes.data(), name.bytes.size());
   auto memory = connector.open(name, sizeof(Board));
   if (!memory) return fail(std::move(memory).error().context("join the other ranks"));
-  std::shared_ptr<MeetingPlace> place(new MeetingPlace({}, std::move(*memory), id));
-  if (place->board().magic != kBoardMagic) {
+  IMEX_TRY(const auto hold, begin_hold(*memory));
+  const auto& board = *reinterpret_cast<const Board*>(memory->data);
+  if (board.magic != kBoardMagic) {
     return fail(Errc::kDataLoss, "join the other ranks: their meeting place is damaged");
   }
-  return place;
+  return std::shared_ptr<MeetingPlace>(
+      new MeetingPlace({}, std::move(*memory), id, board.generation));
 }
 
-std::uint64_t MeetingPlace::generation() const noexcept { return board().generation; }
-
-Result<WaitResult> MeetingPlace::await_all(SignalCell& cell, const Attendance& who) const {
+Result<WaitResult> MeetingPlace::await_all(SignalCell Board::* cell, const Attendance& who) const {
   for (;;) {
+    IMEX_TRY(const auto hold, begin_hold(memory_));
     const SteadyTime slice = std::chrono::steady_clock::now() + kLookInterval;
-    const WaitResult waited = Signal(cell).wait_until(
-        who.ranks,
-        {.deadline = std::min(slice, who.deadline), .policy = WaitPolicy::for_ranks(who.ranks)});
+    const WaitResult waited =
+        Signal(board().*cell)
+            .wait_until(who.ranks, {.deadline = std::min(slice, who.deadline),
+                                    .policy = WaitPolicy::for_ranks(who.ranks)});
     if (waited.ok() || std::chrono::steady_clock::now() >= who.deadline) return waited;
     IMEX_CHECK_OK(check_alive(who));
   }
@@ -96,7 +99,7 @@ Result<void> MeetingPlace::check_alive(const Attendance& who) const {
     const Board::Slot& slot = board().slots[rank];
     if (slot.filled.load(std::memory_order_acquire) == 0) continue;
     const auto ticks = os::process_start_ticks(slot.pid);
-    if (ticks && *ticks == slot.start_ticks) continue;
+    if (ticks ? *ticks == slot.start_ticks : ticks.error().code != Errc::kNotFound) continue;
     Error error{Errc::kPeerLost, fmt::format("rank {} ended before all ranks had met", rank)};
     error.rank = rank;
     return fail(std::move(error));
@@ -104,28 +107,31 @@ Result<void> MeetingPlace::check_alive(const Attendance& who) const {
   return {};
 }
 
-Result<std::vector<MemoryName>> MeetingPlace::attend(const Attendance& who,
-                                                     const MemoryName& name) {
-  Board& all = board();
-  Board::Slot& mine = all.slots[who.rank];
+Result<void> MeetingPlace::take_slot(const Attendance& who, const MemoryName& name) {
+  IMEX_TRY(const std::uint64_t start_ticks, os::process_start_ticks(os::process_id()));
+  IMEX_TRY(const auto hold, begin_hold(memory_));
+  Board::Slot& mine = board().slots[who.rank];
   std::uint32_t free = 0;
   if (!mine.taken.compare_exchange_strong(free, 1, std::memory_order_relaxed)) {
     return fail(Errc::kAlreadyExists, fmt::format("rank {} has joined already", who.rank),
                 "give each rank its own number, and each communicator its own rendezvous");
   }
-  IMEX_TRY(mine.start_ticks, os::process_start_ticks(os::process_id()));
+  mine.start_ticks = start_ticks;
   mine.pid = os::process_id();
   mine.ranks = who.ranks;
   mine.options_digest = who.options_digest;
   mine.name = name;
   mine.filled.store(1, std::memory_order_release);
-  Signal(all.arrived).notify();
+  Signal(board().arrived).notify();
+  return {};
+}
 
-  IMEX_TRY(const WaitResult waited, await_all(all.arrived, who));
+Result<std::vector<MemoryName>> MeetingPlace::read_slots(const Attendance& who) const {
+  IMEX_TRY(const auto hold, begin_hold(memory_));
   std::vector<MemoryName> names(who.ranks);
   std::vector<std::uint32_t> missing;
   for (std::uint32_t rank = 0; rank != who.ranks; ++rank) {
-    const Board::Slot& slot = all.slots[rank];
+    const Board::Slot& slot = board().slots[rank];
     if (slot.filled.load(std::memory_order_acquire) == 0) {
       missing.push_back(rank);
       continue;
@@ -138,17 +144,26 @@ Result<std::vector<MemoryName>> MeetingPlace::attend(const Attendance& who,
                       slot.ranks, slot.ranks == who.ranks ? ", with other options" : ""));
     }
   }
-  if (!waited.ok() || !missing.empty()) {
-    return fail(Errc::kDeadlineExceeded,
-                fmt::format("{} of {} ranks did not come in time: {}", missing.size(), who.ranks,
-                            fmt::join(missing, ", ")));
-  }
-  return names;
+  if (missing.empty()) return names;
+  return fail(Errc::kDeadlineExceeded,
+              fmt::format("{} of {} ranks did not come in time: {}", missing.size(), who.ranks,
+                          fmt::join(missing, ", ")));
+}
+
+Result<std::vector<MemoryName>> MeetingPlace::attend(const Attendance& who,
+                                                     const MemoryName& name) {
+  IMEX_CHECK_OK(take_slot(who, name));
+  IMEX_TRY(const WaitResult waited, await_all(&Board::arrived, who));
+  static_cast<void>(waited);  // the slots say who is missing
+  return read_slots(who);
 }
 
 Result<void> MeetingPlace::conclude(const Attendance& who) {
-  Signal(board().concluded).notify();
-  IMEX_TRY(const WaitResult waited, await_all(board().concluded, who));
+  {
+    IMEX_TRY(const auto hold, begin_hold(memory_));
+    Signal(board().concluded).notify();
+  }
+  IMEX_TRY(const WaitResult waited, await_all(&Board::concluded, who));
   if (waited.ok()) return {};
   return fail(Errc::kDeadlineExceeded,
               fmt::format("{} of {} ranks could not map the others in time",

@@ -26,7 +26,7 @@ class MeetingPlace {
 
   [[nodiscard]] const UniqueId& id() const noexcept { return id_; }
   /// Of the communicator that begins here.
-  [[nodiscard]] std::uint64_t generation() const noexcept;
+  [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
 
   struct Attendance {
     std::uint32_t rank = 0, ranks = 0;
@@ -43,15 +43,21 @@ class MeetingPlace {
 
  private:
   struct Board;
-  MeetingPlace(Publication own, PeerMemory memory, const UniqueId& id);
+  MeetingPlace(Publication own, PeerMemory memory, const UniqueId& id, std::uint64_t generation);
+  /// Under a hold.
   [[nodiscard]] Board& board() const noexcept;
-  /// Until all ranks have notified the cell, or the deadline. Errors: kPeerLost.
-  [[nodiscard]] Result<WaitResult> await_all(SignalCell& cell, const Attendance& who) const;
+  /// Fills the own slot. Errors: kAlreadyExists, kRevoked.
+  [[nodiscard]] Result<void> take_slot(const Attendance& who, const MemoryName& name);
+  /// What the slots say. Errors: as attend().
+  [[nodiscard]] Result<std::vector<MemoryName>> read_slots(const Attendance& who) const;
+  /// Until all ranks have notified the cell, or the deadline. Errors: kPeerLost, kRevoked.
+  [[nodiscard]] Result<WaitResult> await_all(SignalCell Board::* cell, const Attendance& who) const;
   [[nodiscard]] Result<void> check_alive(const Attendance& who) const;
 
   Publication own_;  // empty for who joined
   PeerMemory memory_;
   UniqueId id_;
+  std::uint64_t generation_;
 };
 
 }  // namespace imex::exchange

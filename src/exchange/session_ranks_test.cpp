@@ -138,6 +138,31 @@ TEST(SessionRanksTest, MemoryThatIsWithdrawnEndsTheExchange) {
   EXPECT_EQ(ranks.wait(1), 0);
 }
 
+int ends_with_any_error(std::uint32_t rank, Board& board) {
+  const auto session = open_session(rank, board);
+  if (!session) return failed(rank, "session", session.error());
+  // Who waits for a rank that was refused learns no more than that it does not come.
+  const CommunicatorOptions options{.timeout = std::chrono::seconds(1)};
+  auto comm = Communicator::create(*session, board.id, rank, 2, options);
+  if (comm) static_cast<void>(last_error(*comm, board));
+  return 0;
+}
+
+// The same at any instant from the first meeting on.
+TEST(SessionRanksTest, MemoryThatIsWithdrawnWhileRanksMeetIsNoFault) {
+  for (int round = 0; round != 20; ++round) {
+    ProcessRanks ranks(2, ends_with_any_error);
+    TestDaemon daemon;
+    const auto meeting = Meeting::open(daemon, ranks);
+    ASSERT_TRUE(meeting) << meeting.error().to_string();
+    const auto instant = std::chrono::steady_clock::now() + std::chrono::microseconds(300 * round);
+    EXPECT_TRUE(reaches([&] { return std::chrono::steady_clock::now() >= instant; }));
+    daemon.move_gpu(1, 2);
+    EXPECT_EQ(ranks.wait(0), 0) << "round " << round;
+    EXPECT_EQ(ranks.wait(1), 0) << "round " << round;
+  }
+}
+
 int exchanges_until_told(Communicator& comm, Board& board) {
   std::vector<float> data(3'000);
   board.arrived.fetch_add(1);
