@@ -1,6 +1,9 @@
 #include "recorder.hpp"
 
+#include <filesystem>
+#include <iterator>
 #include <new>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -17,12 +20,16 @@ namespace imex::exchange {
 namespace {
 
 /// Recordings of ranks that crashed are for somebody to read, but not for ever.
-constexpr std::size_t kLeftoversMax = 256;
+constexpr std::ptrdiff_t kLeftoversMax = 256;
 
-/// Removes recordings of ended processes when they have become too many.
+/// Removes recordings of ended processes when they have become too many. Counts names first: it
+/// runs whenever a communicator begins.
 void tidy(const std::string& directory) {
+  std::error_code error;
+  const std::filesystem::directory_iterator names(directory, error);
+  if (error || std::distance(begin(names), end(names)) < kLeftoversMax) return;
   const auto all = read_recordings(directory);
-  if (!all || all->size() < kLeftoversMax) return;
+  if (!all) return;
   for (const Recording& each : *all) {
     if (!each.alive) os::remove_file(each.path);
   }
@@ -34,8 +41,8 @@ void LaneRecorder::begin(std::uint64_t what, std::uint64_t bytes) noexcept {
   if (status_ == nullptr) return;
   OperationRecord& record = records_[number_++ % kRecordsPerLane];
   record.number.store(0, std::memory_order_relaxed);
-  // Release on each word: a reader that sees a part of the new record sees that it is being
-  // written. On x86-64 these are plain stores.
+  // Release on each word keeps 0 before them and the number after them in memory, so that who died
+  // in between left no mixed record. On x86-64 these are plain stores.
   record.begun_ns.store(os::coarse_clock_ns(), std::memory_order_release);
   record.bytes.store(bytes, std::memory_order_release);
   record.what.store(what, std::memory_order_release);
@@ -71,7 +78,7 @@ Recorder::~Recorder() {
 }
 
 std::unique_ptr<Recorder> Recorder::create(const std::string& directory, const Identity& who) {
-  if (!os::make_directories(directory)) return nullptr;
+  if (!os::make_directories(directory) || !os::check_own_directory(directory)) return nullptr;
   if (who.rank == 0) tidy(directory);
   const std::string path =
       fmt::format("{}/{:016x}-{}-{}", directory, who.group, who.rank, os::process_id());

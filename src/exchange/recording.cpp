@@ -27,11 +27,13 @@ tl::unexpected<Error> damaged(const std::string& path, const std::string& why) {
   return fail(Errc::kDataLoss, fmt::format("flight recording '{}': {}", path, why));
 }
 
-/// Nothing where the record was being written.
-std::optional<RecordedOperation> operation_of(const OperationRecord& record) {
+/// Nothing where the record was being written, or does not belong here. One of a rank that still
+/// runs may be overwritten while it is read, and then mixes two operations.
+std::optional<RecordedOperation> operation_of(const OperationRecord& record, std::uint32_t place) {
   RecordedOperation operation;
   operation.number = record.number.load(std::memory_order_relaxed);
-  if (operation.number == 0) return std::nullopt;
+  if (operation.number == 0 || (operation.number - 1) % kRecordsPerLane != place)
+    return std::nullopt;
   operation.begun_ns = record.begun_ns.load(std::memory_order_relaxed);
   const CallFacts facts = CallFacts::unpacked(record.what.load(std::memory_order_relaxed),
                                               record.bytes.load(std::memory_order_relaxed));
@@ -58,7 +60,8 @@ RecordedLane lane_of(const LaneStatus& status, const OperationRecord* records) {
     lane.waits_since_ns = status.waits_since_ns.load(std::memory_order_relaxed);
   }
   for (std::uint32_t i = 0; i != kRecordsPerLane; ++i) {
-    if (auto operation = operation_of(records[i])) lane.operations.push_back(std::move(*operation));
+    if (auto operation = operation_of(records[i], i))
+      lane.operations.push_back(std::move(*operation));
   }
   std::ranges::sort(lane.operations, {}, &RecordedOperation::number);
   return lane;
@@ -143,14 +146,18 @@ Result<Recording> read_recording(const std::string& path) {
 
 Result<std::vector<Recording>> read_recordings(const std::string& directory) {
   std::vector<Recording> all;
+  if (const auto own = os::check_own_directory(directory); !own) {
+    if (own.error().code == Errc::kNotFound) return all;
+    return fail(own.error());
+  }
   std::error_code error;
   std::filesystem::directory_iterator files(directory, error);
-  if (error == std::errc::no_such_file_or_directory) return all;
   if (error) {
     return fail(Errc::kPermissionDenied,
                 fmt::format("flight recordings in '{}': {}", directory, error.message()));
   }
   for (const auto& file : files) {
+    if (!file.is_regular_file(error)) continue;  // to open anything else may block
     // One may end, and another be written, just now.
     if (auto recording = read_recording(file.path().string())) all.push_back(std::move(*recording));
   }

@@ -1,5 +1,7 @@
 #include "exchange/recording.hpp"
 
+#include <sys/stat.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -44,6 +46,10 @@ class RecordDirectory : public ::testing::Environment {
 class RecordingTest : public ::testing::Test {
  protected:
   void SetUp() override { ASSERT_TRUE(os::remove_tree(recording_directory())); }
+  void TearDown() override { ::setenv("IMEX_RECORD_DIR", former_.c_str(), 1); }
+
+ private:
+  const std::string former_ = recording_directory();
 };
 
 /// Those of communicators that live, or whose ranks crashed.
@@ -123,6 +129,23 @@ TEST_F(RecordingTest, ADeadlineComesWithTheReport) {
                ? Verdict{}
                : "hint: " + done.error().hint;
   });
+}
+
+TEST_F(RecordingTest, FoldersAndFilesThatMayBeATrapAreLeftAlone) {
+  const auto folder = os::make_temporary_directory("imex-trap-");
+  ASSERT_TRUE(folder);
+  ASSERT_EQ(::mkfifo((*folder + "/fifo").c_str(), 0600), 0);  // opening it would wait for a writer
+  const auto found = read_recordings(*folder);
+  ASSERT_TRUE(found) << found.error().to_string();
+  EXPECT_TRUE(found->empty());
+  ASSERT_EQ(::chmod(folder->c_str(), 0777), 0);
+  const auto refused = read_recordings(*folder);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::kPermissionDenied);
+  // A communicator goes on without a recording.
+  ASSERT_EQ(::setenv("IMEX_RECORD_DIR", folder->c_str(), 1), 0);
+  run_ranks(2, {}, [](Communicator& comm) { return testing_kit::verdict_of(comm.barrier()); });
+  ASSERT_TRUE(os::remove_tree(*folder));
 }
 
 TEST_F(RecordingTest, ForeignAndDamagedFilesAreRefused) {

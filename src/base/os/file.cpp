@@ -183,6 +183,18 @@ Result<void> make_directories(const std::string& path, std::uint32_t mode) {
   return make_directory(clean, static_cast<mode_t>(mode));
 }
 
+Result<void> check_own_directory(const std::string& path) {
+  struct stat facts{};
+  if (::lstat(path.c_str(), &facts) != 0)
+    return fail(system_error(errno, "look at '" + path + "'"));
+  if (S_ISDIR(facts.st_mode) && facts.st_uid == ::geteuid() && (facts.st_mode & 022U) == 0)
+    return {};
+  return fail(Errc::kPermissionDenied,
+              fmt::format("'{}': a directory of user {} that others cannot write to wanted, mode "
+                          "{:o} of user {} found",
+                          path, ::geteuid(), facts.st_mode & 07777U, facts.st_uid));
+}
+
 Result<UniqueFd> lock_file(const std::string& path) {
   constexpr int kTries =
       16;  // each but the last lost a race against a holder that removed its file

@@ -28,6 +28,9 @@ namespace imex::os {
 /// Makes missing parents; `mode` for the last component, 0755 for the others. An existing directory
 /// is fine.
 [[nodiscard]] Result<void> make_directories(const std::string& path, std::uint32_t mode = 0700);
+/// Errors: kPermissionDenied unless `path` is a directory of this user that nobody else may write
+/// to: in any other, names and files may be a trap.
+[[nodiscard]] Result<void> check_own_directory(const std::string& path);
 /// Exclusive lock that the kernel drops when the process ends. Errors: kAlreadyExists names the
 /// holder.
 [[nodiscard]] Result<UniqueFd> lock_file(const std::string& path);
