@@ -23,6 +23,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -128,6 +129,8 @@ struct CommunicatorOptions {
   std::optional<WaitPolicy> wait{};
   /// Compare operation, size and type across ranks before each operation. Unset: IMEX_CHECK.
   std::optional<bool> check{};
+  /// Ends a create() that waits for ranks, within 20 ms; of no use later, where abort() serves.
+  std::stop_token stop{};
 };
 
 /// What a communicator did so far.
@@ -150,7 +153,7 @@ struct CommunicatorCounters {
 class IMEX_API Communicator {
  public:
   /// Collective. Errors: kInvalidArgument (rank, size, options; not the same in all ranks),
-  /// kDeadlineExceeded (names the ranks that did not come), kNotFound, kPermissionDenied (the
+  /// kDeadlineExceeded (names the ranks that did not come), kAborted (`stop`), kNotFound, kPermissionDenied (the
   /// peers' memory cannot be reached), kResourceExhausted.
   [[nodiscard]] static Result<Communicator> create(const UniqueId& id, std::uint32_t rank,
                                                    std::uint32_t ranks,

@@ -1,3 +1,4 @@
+#include <functional>
 #include <utility>
 
 #include <imex/communicator.hpp>
@@ -13,6 +14,13 @@ namespace {
 const std::byte* as_bytes_of(const void* data) { return static_cast<const std::byte*>(data); }
 std::byte* as_bytes_of(void* data) { return static_cast<std::byte*>(data); }
 
+std::function<Result<void>()> unless_stopped(const CommunicatorOptions& options) {
+  return [stop = options.stop]() -> Result<void> {
+    if (!stop.stop_requested()) return {};
+    return fail(Errc::kAborted, "the caller stopped to wait for the other ranks");
+  };
+}
+
 }  // namespace
 
 Communicator::Communicator(std::unique_ptr<exchange::Core> core) noexcept
@@ -23,7 +31,8 @@ Communicator::~Communicator() = default;
 
 Result<Communicator> Communicator::create(const UniqueId& id, std::uint32_t rank,
                                           std::uint32_t ranks, const CommunicatorOptions& options) {
-  IMEX_TRY(auto core, exchange::Core::meet(exchange::direct_connector(), id, rank, ranks, options));
+  IMEX_TRY(auto core, exchange::Core::meet(exchange::direct_connector(), id, rank, ranks, options,
+                                           unless_stopped(options)));
   return Communicator(std::move(core));
 }
 
@@ -31,7 +40,8 @@ Result<Communicator> Communicator::create(const Session& session, const UniqueId
                                           std::uint32_t rank, std::uint32_t ranks,
                                           const CommunicatorOptions& options) {
   IMEX_TRY(auto connector, exchange::session_connector(session, rank));
-  IMEX_TRY(auto core, exchange::Core::meet(std::move(connector), id, rank, ranks, options));
+  IMEX_TRY(auto core, exchange::Core::meet(std::move(connector), id, rank, ranks, options,
+                                           unless_stopped(options)));
   return Communicator(std::move(core));
 }
 

@@ -3,6 +3,8 @@
 #include <atomic>
 #include <numeric>
 #include <random>
+#include <stop_token>
+#include <thread>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -407,6 +409,22 @@ TEST(CommunicatorCreateTest, MissingAndDoubleRanksAreNamed) {
   comm = Communicator::create(rendezvous->id(), 1, 3, options);
   ASSERT_FALSE(comm);
   EXPECT_EQ(comm.error().code, Errc::kAlreadyExists);
+}
+
+TEST(CommunicatorCreateTest, CanBeStopped) {
+  auto rendezvous = Rendezvous::create();
+  ASSERT_TRUE(rendezvous);
+  std::stop_source stop;
+  CommunicatorOptions options;
+  options.timeout = milliseconds::zero();  // it would wait for ever
+  options.stop = stop.get_token();
+  std::jthread stopper([&] {
+    std::this_thread::sleep_for(milliseconds(30));
+    stop.request_stop();
+  });
+  const auto comm = Communicator::create(rendezvous->id(), 1, 3, options);
+  ASSERT_FALSE(comm);
+  EXPECT_EQ(comm.error().code, Errc::kAborted) << comm.error().message;
 }
 
 TEST(CommunicatorCreateTest, ForgedIdsAreRefused) {

@@ -43,7 +43,8 @@ struct LocalMemory {
 };
 
 LocalMemory& local_memory() {
-  static LocalMemory memory;
+  // Never destroyed: a thread may still be on its way in when the process ends.
+  static LocalMemory& memory = *new LocalMemory;
   return memory;
 }
 

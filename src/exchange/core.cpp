@@ -110,13 +110,17 @@ std::uint64_t Core::options_digest() const noexcept {
 
 Result<std::unique_ptr<Core>> Core::meet(std::shared_ptr<Connector> connector, const UniqueId& id,
                                          std::uint32_t rank, std::uint32_t ranks,
-                                         const CommunicatorOptions& options) {
+                                         const CommunicatorOptions& options,
+                                         std::function<Result<void>()> go_on) {
   if (ranks == 0 || rank >= ranks) {
     return fail(Errc::kInvalidArgument, fmt::format("rank {} of {} ranks", rank, ranks));
   }
   IMEX_TRY(const auto place, MeetingPlace::join(*connector, id));
   MeetingPlace::Attendance attendance{
-      .rank = rank, .ranks = ranks, .deadline = deadline_after(options.timeout)};
+      .rank = rank,
+      .ranks = ranks,
+      .deadline = deadline_after(options.timeout),
+      .go_on = std::move(go_on)};
   const Identity who{.rank = rank, .ranks = ranks, .generation = place->generation()};
   IMEX_TRY(const Layout layout, Layout::make({ranks, options.lanes, options.slot_bytes}));
   attendance.options_digest = Core(connector, who, options, layout).options_digest();
@@ -124,6 +128,7 @@ Result<std::unique_ptr<Core>> Core::meet(std::shared_ptr<Connector> connector, c
              return place->attend(attendance, name);
            }));
   IMEX_CHECK_OK(place->conclude(attendance));
+  const std::stop_callback on_stop(options.stop, [&] { core->abort(); });
   IMEX_CHECK_OK(core->agree_on_costs());
   return core;
 }

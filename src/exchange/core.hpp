@@ -61,7 +61,8 @@ class Core {
   static Result<std::unique_ptr<Core>> meet(std::shared_ptr<Connector> connector,
                                             const UniqueId& id, std::uint32_t rank,
                                             std::uint32_t ranks,
-                                            const CommunicatorOptions& options);
+                                            const CommunicatorOptions& options,
+                                            std::function<Result<void>()> go_on);
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
   ~Core();

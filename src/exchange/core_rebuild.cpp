@@ -215,7 +215,12 @@ Result<std::unique_ptr<Core>> Core::grow(const UniqueId& id, std::uint32_t ranks
                 fmt::format("grow from {} to {} ranks: more are wanted", who_.ranks, ranks));
   }
   IMEX_TRY(auto connector, connector_->another(who_.rank));
-  auto core = meet(std::move(connector), id, who_.rank, ranks, options_);
+  CommunicatorOptions options = options_;
+  options.stop = {};  // create()'s
+  auto core = meet(std::move(connector), id, who_.rank, ranks, options, [this]() -> Result<void> {
+    if (auto ended = async_error()) return fail(std::move(*ended));
+    return {};
+  });
   if (!core) return fail(std::move(core).error().context("grow"));
   return core;
 }

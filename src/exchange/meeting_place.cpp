@@ -90,6 +90,7 @@ Result<WaitResult> MeetingPlace::await_all(SignalCell Board::* cell, const Atten
                                     .policy = WaitPolicy::for_ranks(who.ranks)});
     if (waited.ok() || std::chrono::steady_clock::now() >= who.deadline) return waited;
     IMEX_CHECK_OK(check_alive(who));
+    if (who.go_on) IMEX_CHECK_OK(who.go_on());
   }
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -32,6 +33,8 @@ class MeetingPlace {
     std::uint32_t rank = 0, ranks = 0;
     std::uint64_t options_digest = 0;
     SteadyTime deadline = kNoDeadline;
+    /// Asked every 20 ms while ranks are missing; its error ends the meeting.
+    std::function<Result<void>()> go_on;
   };
   /// Returns the names that all ranks left, by rank. Errors: kAlreadyExists (the rank is taken),
   /// kInvalidArgument (ranks disagree about size or options), kDeadlineExceeded with who is

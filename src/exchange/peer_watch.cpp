@@ -22,7 +22,8 @@ struct WatchHolder {
 }  // namespace
 
 Result<std::shared_ptr<PeerWatch>> PeerWatch::instance() {
-  static WatchHolder holder;
+  // Never destroyed: a thread may still be on its way in when the process ends.
+  static WatchHolder& holder = *new WatchHolder;
   const MutexLock lock(holder.mutex);
   // After fork() the parent's object is here, but its thread is not.
   if (holder.pid == os::process_id()) {

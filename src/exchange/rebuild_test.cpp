@@ -1,8 +1,10 @@
 // Communicators made out of communicators: split, grow.
 
 #include <array>
+#include <chrono>
 #include <numeric>
 #include <optional>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -117,6 +119,28 @@ TEST(GrowTest, NewcomersJoinUnderTheNextGeneration) {
   });
   for (std::thread& thread : newcomers) thread.join();
   for (const Verdict& verdict : verdicts) EXPECT_EQ(verdict, "");
+}
+
+TEST(GrowTest, AnAbortEndsTheWaitForNewcomers) {
+  CommunicatorOptions options;
+  options.timeout = std::chrono::milliseconds::zero();  // it would wait for ever
+  run_ranks(2, options, [](Communicator& comm) -> Verdict {
+    UniqueId place;
+    std::optional<Rendezvous> made;
+    if (comm.rank() == 0) {
+      auto rendezvous = comm.rendezvous();
+      if (!rendezvous) return rendezvous.error().to_string();
+      place = made.emplace(std::move(*rendezvous)).id();
+    }
+    if (auto told = comm.broadcast(&place, sizeof place, 0); !told) return verdict_of(told);
+    std::jthread aborter([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      comm.abort();
+    });
+    const auto all = comm.grow(place, 3);
+    if (all) return "grew without a newcomer";
+    return all.error().code == Errc::kAborted ? Verdict{} : all.error().to_string();
+  });
 }
 
 TEST(GrowTest, FewerRanksAreRefused) {

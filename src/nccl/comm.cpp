@@ -65,7 +65,7 @@ Comm::Facts Comm::facts() {
 }
 
 Result<bool> Comm::set_up(const Setup& setup) {
-  auto made = setup();
+  auto made = setup(stop_.get_token());
   if (made && !*made) return false;
   auto adopted = made ? adopt(std::move(**made)) : Result<bool>(fail(std::move(made).error()));
   if (!adopted) {
@@ -168,6 +168,7 @@ void Comm::end_operations() {
 void Comm::abort() {
   const MutexLock lock(mutex_);
   aborted_ = true;
+  stop_.request_stop();
   end_operations();
 }
 

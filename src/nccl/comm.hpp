@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <vector>
 
 #include <imex/communicator.hpp>
@@ -52,8 +53,8 @@ struct Call {
   [[nodiscard]] std::size_t bytes() const noexcept { return count * element_bytes(data_type); }
 };
 
-/// How to make a communicator; none for a rank that is to have no part in it.
-using Setup = std::function<Result<std::optional<Communicator>>()>;
+/// How to make a communicator, until stopped; none for a rank that is to have no part in it.
+using Setup = std::function<Result<std::optional<Communicator>>(const std::stop_token&)>;
 
 /// Thread-safe. Of operations one runs at a time; a second one is refused, as a program that makes
 /// two at once on one communicator is wrong under NCCL as well.
@@ -151,6 +152,7 @@ class Comm {
   bool finalized_ IMEX_GUARDED_BY(mutex_) = false;
   std::uint32_t jobs_ IMEX_GUARDED_BY(mutex_) = 0;
   std::optional<Error> failure_ IMEX_GUARDED_BY(mutex_);
+  std::stop_source stop_;  ///< of set_up()
   std::vector<std::optional<Operator>> operators_ IMEX_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Registration>> registrations_ IMEX_GUARDED_BY(mutex_);
 

@@ -2,8 +2,10 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <vector>
 
+#include "group.hpp"
 #include "rendezvous_store.hpp"
 #include "testing/nccl_ranks.hpp"
 
@@ -97,8 +99,14 @@ TEST(NcclCommunicatorTest, AbortDoesNotWaitForRanksThatNeverCome) {
   int word = 0;
   EXPECT_EQ(ncclAllReduce(&word, &word, 1, ncclInt32, ncclSum, comm, nullptr), ncclInvalidUsage);
   const auto begin = std::chrono::steady_clock::now();
+  const std::weak_ptr<Comm> own = comm->comm;
   NCCL_OK(ncclCommAbort(comm));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(1));
+  // The thread that would have waited ten minutes for rank 1 ends as well.
+  while (!own.expired()) {
+    ASSERT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+    std::this_thread::yield();
+  }
 }
 
 TEST(NcclCommunicatorTest, AbortByAnotherThreadEndsACall) {

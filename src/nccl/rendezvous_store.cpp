@@ -7,7 +7,8 @@
 namespace imex::nccl {
 
 RendezvousStore& RendezvousStore::instance() {
-  static RendezvousStore store;
+  // Never destroyed: a thread may still be on its way in when the process ends.
+  static RendezvousStore& store = *new RendezvousStore;
   return store;
 }
 
