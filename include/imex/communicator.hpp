@@ -149,7 +149,7 @@ struct CommunicatorCounters {
 ///
 /// Every operation returns one of these errors, then the communicator is of no more use than for
 /// shrink() and its end: kPeerLost with the rank, kAborted, kDeadlineExceeded with the rank that
-/// did not come. kInvalidArgument and kFailedPrecondition leave it as it was.
+/// did not come, kRevoked (memory withdrawn by the fabric or the daemon). kInvalidArgument and kFailedPrecondition leave it as it was.
 class IMEX_API Communicator {
  public:
   /// Collective. Errors: kInvalidArgument (rank, size, options; not the same in all ranks),

@@ -1,9 +1,7 @@
 // Names of memory within one machine: a process and one of its descriptors.
 #include "connector.hpp"
 
-#include <cstring>
 #include <map>
-#include <type_traits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -34,8 +32,7 @@ struct DirectName {
   std::int32_t pid;
   std::int32_t fd;
 };
-static_assert(std::is_trivially_copyable_v<DirectName> && sizeof(DirectName) == 48 &&
-              sizeof(DirectName) <= sizeof(MemoryName));
+static_assert(sizeof(DirectName) == 48);
 
 struct LocalMemory {
   Mutex mutex;
@@ -85,22 +82,15 @@ class DirectConnector final : public Connector {
                             .mapped_bytes = memory->backend().mapped_bytes(),
                             .pid = pid,
                             .fd = fd};
-    Publication published{.owner = memory};
-    std::memcpy(published.name.bytes.data(), &direct, sizeof direct);
-    return published;
+    return Publication{.name = pack_name(direct), .owner = memory};
   }
 
   Result<PeerMemory> open(const MemoryName& name, std::size_t size_bytes) override {
-    DirectName direct;
-    std::memcpy(&direct, name.bytes.data(), sizeof direct);
-    if (direct.magic != kDirectMagic) {
-      return fail(Errc::kInvalidArgument, "open memory of a rank: these bytes are no name",
-                  "an id that was made with a session serves with a session only");
-    }
-    if (direct.mapped_bytes < size_bytes) {
-      return fail(Errc::kDataLoss, fmt::format("memory of a rank has {} bytes: {} wanted",
-                                               direct.mapped_bytes, size_bytes));
-    }
+    IMEX_TRY(const DirectName direct,
+             unpack_name<DirectName>(
+                 name, kDirectMagic,
+                 "an id that was made with a session serves with a session only"));
+    IMEX_CHECK_OK(check_size(direct.mapped_bytes, size_bytes));
     if (direct.pid != os::process_id()) return map_from(direct);
     auto local = find_local(direct.nonce);
     if (!local) return fail(Errc::kNotFound, "memory of a rank has ended");
@@ -113,6 +103,12 @@ class DirectConnector final : public Connector {
 };
 
 }  // namespace
+
+Result<void> check_size(std::size_t found_bytes, std::size_t wanted_bytes) {
+  if (found_bytes >= wanted_bytes) return {};
+  return fail(Errc::kDataLoss, fmt::format("memory of a rank has {} bytes: {} wanted", found_bytes,
+                                           wanted_bytes));
+}
 
 Result<MemoryHold> begin_hold(const PeerMemory& memory) {
   if (memory.import == nullptr) return std::nullopt;

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <optional>
+#include <type_traits>
 
 #include <imex/allocation.hpp>
 #include <imex/session.hpp>
@@ -61,6 +63,27 @@ class Connector {
 /// to the others when this process is lost.
 [[nodiscard]] Result<std::shared_ptr<Connector>> session_connector(const Session& session,
                                                                    std::uint32_t rank);
+
+/// Name: a trivially copyable struct that begins with a magic number.
+template <class Name>
+[[nodiscard]] MemoryName pack_name(const Name& name) noexcept {
+  static_assert(std::is_trivially_copyable_v<Name> && sizeof(Name) <= sizeof(MemoryName));
+  MemoryName packed{};
+  std::memcpy(packed.bytes.data(), &name, sizeof name);
+  return packed;
+}
+/// Errors: kInvalidArgument, with `hint`.
+template <class Name>
+[[nodiscard]] Result<Name> unpack_name(const MemoryName& packed, std::uint64_t magic,
+                                       const char* hint) {
+  Name name;
+  std::memcpy(&name, packed.bytes.data(), sizeof name);
+  if (name.magic == magic) return name;
+  return tl::unexpected(
+      Error{Errc::kInvalidArgument, "open memory of a rank: these bytes are no name", hint});
+}
+/// Errors: kDataLoss.
+[[nodiscard]] Result<void> check_size(std::size_t found_bytes, std::size_t wanted_bytes);
 
 /// Memory that this process has published, by a number that no other has: its threads share one
 /// mapping.

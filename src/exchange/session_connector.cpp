@@ -1,9 +1,5 @@
 // Names of memory within a domain: the handles of the node daemon.
-#include <cstring>
-#include <type_traits>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "base/result.hpp"
 #include "connector.hpp"
@@ -23,9 +19,7 @@ struct SessionName {
   std::uint64_t pid_and_ticks[2];
   Handle handle;
 };
-static_assert(std::is_trivially_copyable_v<SessionName> &&
-              sizeof(SessionName) == 32 + sizeof(Handle) &&
-              sizeof(SessionName) <= sizeof(MemoryName));
+static_assert(sizeof(SessionName) == 32 + sizeof(Handle));
 
 /// Gives its scope back when the last user of the connector is gone.
 class Scope {
@@ -67,26 +61,23 @@ class SessionConnector final : public Connector {
                             .nonce = remember_local(memory),
                             .pid_and_ticks = {static_cast<std::uint64_t>(pid), start_ticks},
                             .handle = exported.handle()};
-    Publication published;
-    std::memcpy(published.name.bytes.data(), &named, sizeof named);
-    published.owner = std::make_shared<Exported>(Exported{scope_, memory, std::move(exported)});
-    return published;
+    return Publication{
+        .name = pack_name(named),
+        .owner = std::make_shared<Exported>(Exported{scope_, memory, std::move(exported)})};
   }
 
   Result<PeerMemory> open(const MemoryName& name, std::size_t size_bytes) override {
-    SessionName named;
-    std::memcpy(&named, name.bytes.data(), sizeof named);
-    if (named.magic != kSessionMagic) {
-      return fail(Errc::kInvalidArgument, "open memory of a rank: these bytes are no name",
-                  "an id that was made without a session serves without one only");
+    IMEX_TRY(const SessionName named,
+             unpack_name<SessionName>(
+                 name, kSessionMagic,
+                 "an id that was made without a session serves without one only"));
+    if (auto local = find_local(named.nonce)) {
+      IMEX_CHECK_OK(check_size(local->size, size_bytes));
+      return std::move(*local);
     }
-    if (auto local = find_local(named.nonce)) return std::move(*local);
     IMEX_TRY(auto imported, scope_->session().import_memory(
                                 named.handle, {.rank = rank_, .scope = scope_->scope()}));
-    if (imported.size() < size_bytes) {
-      return fail(Errc::kDataLoss, fmt::format("memory of a rank has {} bytes: {} wanted",
-                                               imported.size(), size_bytes));
-    }
+    IMEX_CHECK_OK(check_size(imported.size(), size_bytes));
     PeerMemory memory;
     memory.data = imported.data();
     memory.size = imported.size();
