@@ -12,8 +12,6 @@ namespace {
 constexpr std::uint32_t kSamplesMin = 20;
 constexpr std::uint32_t kBlockMax = 1000;
 constexpr std::uint32_t kProbes = 3;
-/// Fits the smallest ring, so that every rank may send before it receives.
-constexpr std::size_t kMessageBytes = std::size_t{32} << 10U;
 constexpr int kSpoiled = 0xEE;  // no result of ReducedPattern in any type
 
 std::uint32_t bounded(double value, std::uint32_t low, std::uint32_t high) {
@@ -125,7 +123,7 @@ Result<void> Participant::call() {
     case Operation::kAllToAll:
       return comm_->all_to_all(in_, out_, share_bytes_);
     case Operation::kSendRecv:
-      return send_and_receive();
+      return comm_->send_receive(in_, bytes_, next_, out_, bytes_, previous_);
     case Operation::kPut:
       return comm_->put(in_, out_, bytes_, next_);
     case Operation::kPutSignal:
@@ -135,15 +133,6 @@ Result<void> Participant::call() {
       return comm_->barrier();
   }
   return fail(Errc::kInternal, "no such operation");
-}
-
-Result<void> Participant::send_and_receive() {
-  for (std::size_t at = 0; at < bytes_; at += kMessageBytes) {
-    const std::size_t bytes = std::min<std::size_t>(kMessageBytes, bytes_ - at);
-    IMEX_CHECK_OK(comm_->send(in_ + at, bytes, next_));
-    IMEX_CHECK_OK(comm_->receive(out_ + at, bytes, previous_));
-  }
-  return {};
 }
 
 Result<void> Participant::rewrite(bool spoil_result) {

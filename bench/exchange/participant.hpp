@@ -58,7 +58,6 @@ class Participant {
   void resize(std::uint64_t bytes);
   /// The operation itself: all that is timed.
   Result<void> call();
-  Result<void> send_and_receive();
   /// Writes the input of the next call, and bytes that are no result where results go.
   Result<void> rewrite(bool spoil_result);
   Result<std::int64_t> timed_call(bool check);

@@ -107,7 +107,7 @@ typedef struct imex_communicator_options {
   uint32_t determinism; /**< imex_determinism. Default IMEX_ORDER_INVARIANT */
   uint32_t check;       /**< 1: compare each call across ranks; 0: do not. Default by environment */
   uint32_t algorithm;   /**< imex_algorithm, where it can be done. Default IMEX_ALGORITHM_AUTO */
-  uint32_t reserved;
+  uint32_t two_copies;  /**< 1: peers do not read private memory through the kernel. Default 0 */
 } imex_communicator_options;
 #define IMEX_COMMUNICATOR_OPTIONS_INIT \
   {sizeof(imex_communicator_options),  \
@@ -176,6 +176,11 @@ IMEX_API int imex_send(imex_communicator* communicator, const void* data, size_t
                        uint32_t peer, uint32_t lane);
 IMEX_API int imex_receive(imex_communicator* communicator, void* data, size_t bytes, uint32_t peer,
                           uint32_t lane);
+/** imex_send() to `to` and imex_receive() from `from` side by side, so that ranks in a cycle do not
+ * wait for each other. The ranges do not overlap. */
+IMEX_API int imex_send_receive(imex_communicator* communicator, const void* data, size_t bytes,
+                               uint32_t to, void* into, size_t into_bytes, uint32_t from,
+                               uint32_t lane);
 /** What each rank wrote before is visible to all after. */
 IMEX_API int imex_barrier(imex_communicator* communicator, uint32_t lane);
 

@@ -8,10 +8,10 @@ namespace imex::exchange {
 
 namespace {
 
-constexpr std::array<std::string_view, 13> kKindNames{
-    "all_reduce",   "reduce_scatter", "all_gather", "broadcast", "reduce",   "all_to_all",
-    "all_to_all_v", "send",           "receive",    "barrier",   "allocate", "put",
-    "wait_signal"};
+constexpr auto kKindNames =
+    std::to_array<std::string_view>({"all_reduce", "reduce_scatter", "all_gather", "broadcast",
+                                     "reduce", "all_to_all", "all_to_all_v", "send", "receive",
+                                     "barrier", "allocate", "put", "wait_signal", "send_receive"});
 
 }  // namespace
 

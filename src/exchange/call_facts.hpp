@@ -26,6 +26,7 @@ struct CallFacts {
     kAllocate,
     kPut,
     kWaitSignal,
+    kSendReceive,
   };
   Kind kind = Kind::kBarrier;
   std::size_t bytes = 0;  ///< of one rank's vector or part
@@ -41,8 +42,8 @@ struct CallFacts {
   [[nodiscard]] static CallFacts unpacked(std::uint64_t word, std::uint64_t bytes) noexcept;
   /// Each rank of a collective calls with the same.
   [[nodiscard]] bool collective() const noexcept {
-    return kind != Kind::kSend && kind != Kind::kReceive && kind != Kind::kPut &&
-           kind != Kind::kWaitSignal;
+    return kind != Kind::kSend && kind != Kind::kReceive && kind != Kind::kSendReceive &&
+           kind != Kind::kPut && kind != Kind::kWaitSignal;
   }
 };
 

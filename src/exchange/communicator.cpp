@@ -86,6 +86,12 @@ Result<void> Communicator::receive(void* data, std::size_t bytes, std::uint32_t 
                                    std::uint32_t lane) {
   return core_->receive({as_bytes_of(data), bytes}, peer, lane);
 }
+Result<void> Communicator::send_receive(const void* data, std::size_t bytes, std::uint32_t to,
+                                        void* into, std::size_t into_bytes, std::uint32_t from,
+                                        std::uint32_t lane) {
+  return core_->send_receive(
+      {{as_bytes_of(data), bytes}, to, {as_bytes_of(into), into_bytes}, from}, lane);
+}
 Result<void> Communicator::barrier(std::uint32_t lane) { return core_->barrier(lane); }
 
 // ---- started operations ----

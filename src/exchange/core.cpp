@@ -75,6 +75,7 @@ Core::Core(std::shared_ptr<Connector> connector, const Identity& who,
       connector_(std::move(connector)),
       watched_cell_(connector_->abort_cell()),
       peers_(who.ranks),
+      buffers_(who.rank),
       tuning_(who.ranks, {}) {}
 
 Core::~Core() {
@@ -116,11 +117,10 @@ Result<std::unique_ptr<Core>> Core::meet(std::shared_ptr<Connector> connector, c
     return fail(Errc::kInvalidArgument, fmt::format("rank {} of {} ranks", rank, ranks));
   }
   IMEX_TRY(const auto place, MeetingPlace::join(*connector, id));
-  MeetingPlace::Attendance attendance{
-      .rank = rank,
-      .ranks = ranks,
-      .deadline = deadline_after(options.timeout),
-      .go_on = std::move(go_on)};
+  MeetingPlace::Attendance attendance{.rank = rank,
+                                      .ranks = ranks,
+                                      .deadline = deadline_after(options.timeout),
+                                      .go_on = std::move(go_on)};
   const Identity who{.rank = rank, .ranks = ranks, .generation = place->generation()};
   IMEX_TRY(const Layout layout, Layout::make({ranks, options.lanes, options.slot_bytes}));
   attendance.options_digest = Core(connector, who, options, layout).options_digest();
@@ -245,6 +245,7 @@ void Core::make_lanes() {
         layout_.ring_slot_bytes());
     if (recorder_ != nullptr) lane->recorder = recorder_->lane(number);
     lane->waits.set_recorder(lane->recorder);
+    lane->buffers = &buffers_;
     lane->sources.resize(who_.ranks);
     lane->targets.resize(who_.ranks);
     link_lane(*lane, number);
@@ -315,8 +316,7 @@ Result<std::shared_ptr<StartedOperation>> Core::start(std::uint32_t lane,
   return lanes_[lane]->started.start(std::move(operation));
 }
 
-Result<void> Core::check_lane(std::uint32_t lane) const {
-  if (lane < lanes_.size()) return {};
+Result<void> Core::no_lane(std::uint32_t lane) const {
   return fail(Errc::kInvalidArgument, fmt::format("lane {} of {} lanes", lane, lanes_.size()));
 }
 
@@ -354,7 +354,7 @@ Result<void> Core::agree_on_costs() {
   if (who_.ranks == 1) return {};
   std::vector<RankFacts> all(who_.ranks);
   RankFacts& own = all[who_.rank];
-  own.costs.kernel_allowed = true;
+  own.costs.kernel_allowed = options_.single_copy;
   for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
     own.costs.kernel_allowed &= may_read(rank);
   }
@@ -378,6 +378,7 @@ Result<void> Core::agree_on_costs() {
   // Rank 0's figures, so that all choose alike.
   IMEX_CHECK_OK(broadcast({reinterpret_cast<std::byte*>(&costs), sizeof costs}, 0, 0));
   tuning_ = TuningTable(who_.ranks, costs);
+  for (const auto& lane : lanes_) lane->may_fetch = costs.kernel_allowed;
   // Whoever goes on from here may fail at once, which aborts all: no rank shall be caught by that
   // while it still has no communicator.
   IMEX_TRY(const auto ready, swap_notices(digest_of({who_.generation}), {}, Ends::kLossOnly));

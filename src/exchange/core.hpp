@@ -17,7 +17,9 @@
 #include <imex/communicator.hpp>
 
 #include "algorithm/collectives.hpp"
+#include "algorithm/swap.hpp"
 #include "base/mutex.hpp"
+#include "buffers.hpp"
 #include "call_facts.hpp"
 #include "connector.hpp"
 #include "lane.hpp"
@@ -60,8 +62,7 @@ class Core {
  public:
   static Result<std::unique_ptr<Core>> meet(std::shared_ptr<Connector> connector,
                                             const UniqueId& id, std::uint32_t rank,
-                                            std::uint32_t ranks,
-                                            const CommunicatorOptions& options,
+                                            std::uint32_t ranks, const CommunicatorOptions& options,
                                             std::function<Result<void>()> go_on);
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
@@ -92,6 +93,13 @@ class Core {
   Result<void> all_to_all_v(const Parts& parts, std::uint32_t lane);
   Result<void> send(std::span<const std::byte> data, std::uint32_t peer, std::uint32_t lane);
   Result<void> receive(std::span<std::byte> data, std::uint32_t peer, std::uint32_t lane);
+  struct Transfer {
+    std::span<const std::byte> data;
+    std::uint32_t to = 0;
+    std::span<std::byte> into;
+    std::uint32_t from = 0;
+  };
+  Result<void> send_receive(const Transfer& transfer, std::uint32_t lane);
   Result<void> barrier(std::uint32_t lane);
 
   Result<void> put(std::span<const std::byte> data, std::byte* target, std::uint32_t peer,
@@ -122,19 +130,6 @@ class Core {
   [[nodiscard]] std::string hang_report() const;
 
  private:
-  /// Memory of the same size in every rank.
-  struct Buffer {
-    std::shared_ptr<Allocation> own;
-    Publication published;
-    std::vector<PeerMemory> peers;  ///< by rank; the own one is empty
-    std::vector<std::byte*> bases;  ///< by rank
-    std::size_t bytes = 0;
-  };
-  struct Place {
-    const Buffer* buffer = nullptr;
-    std::uint32_t id = 0;
-    std::size_t offset = 0;
-  };
   /// Swaps names with the other ranks: gives the own one, returns all by rank.
   using SwapNames = std::function<Result<std::vector<MemoryName>>(const MemoryName&)>;
   class Turn;
@@ -172,9 +167,20 @@ class Core {
   [[nodiscard]] std::uint64_t abort_word() const noexcept;
   void lose(std::uint32_t rank) noexcept;
   void abort_all(std::uint64_t word) noexcept;
-  [[nodiscard]] Result<void> check_lane(std::uint32_t lane) const;
+  // The checks of every operation are inline, their errors are not.
+  [[nodiscard]] Result<void> check_lane(std::uint32_t lane) const {
+    if (lane < lanes_.size()) [[likely]]
+      return {};
+    return no_lane(lane);
+  }
   /// Another rank of this communicator; `what` it is asked to do.
-  [[nodiscard]] Result<void> check_peer(std::uint32_t peer, std::string_view what) const;
+  [[nodiscard]] Result<void> check_peer(std::uint32_t peer, std::string_view what) const {
+    if (peer < who_.ranks && peer != who_.rank) [[likely]]
+      return {};
+    return no_peer(peer, what);
+  }
+  [[nodiscard]] Result<void> no_lane(std::uint32_t lane) const;
+  [[nodiscard]] Result<void> no_peer(std::uint32_t peer, std::string_view what) const;
   [[nodiscard]] Error wait_error(const Lane& lane, const CallFacts& call);
   [[nodiscard]] Result<void> finish(Lane& lane, const CallFacts& call, Algorithm algorithm,
                                     bool done);
@@ -183,7 +189,6 @@ class Core {
   [[nodiscard]] Result<void> compare_calls(Lane& lane, const CallFacts& call);
   /// Keeps imported memory in place for an operation.
   [[nodiscard]] Result<void> hold_imports(Lane& lane) const;
-  [[nodiscard]] Place find(const void* data, std::size_t bytes) const noexcept;
   Result<std::span<std::byte>> allocate_everywhere(std::size_t bytes);
   [[nodiscard]] bool can(Algorithm algorithm, std::size_t bytes, bool registered) const noexcept;
   Result<void> try_all_reduce(Lane& lane, Trial& trial, const CallFacts& facts,
@@ -223,7 +228,7 @@ class Core {
   std::uint64_t group_ = 0;        ///< of rank 0, its nonce: the same in all ranks
   std::unique_ptr<Recorder> recorder_;
   std::vector<std::unique_ptr<Lane>> lanes_;
-  std::vector<Buffer> buffers_;  // changed by allocate() only, which no operation may run beside
+  Buffers buffers_;  // changed by allocate() only, which no operation may run beside
   TuningTable tuning_;
   std::uint64_t notices_ = 0;
   std::uint32_t shrinks_ = 0;  ///< tried

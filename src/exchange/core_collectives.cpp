@@ -29,6 +29,9 @@ bool apart_or_same(const std::byte* a, const std::byte* b, std::size_t bytes) {
   return a == b || apart(a, bytes, b, bytes);
 }
 
+/// Of all parts together: half the address space.
+constexpr std::size_t kBytesMax = std::numeric_limits<std::size_t>::max() / 2;
+
 Result<void> check_vectors(const Core::Vectors& v, std::size_t parts) {
   const std::size_t size = element_bytes(v.type);
   if (size == 0 || static_cast<std::uint32_t>(v.op) >= kReduceOpCount) {
@@ -36,7 +39,9 @@ Result<void> check_vectors(const Core::Vectors& v, std::size_t parts) {
                 fmt::format("type {} and operation {}: no such numbers",
                             static_cast<unsigned>(v.type), static_cast<unsigned>(v.op)));
   }
-  if (v.count > std::numeric_limits<std::size_t>::max() / 2 / size / parts) {
+  // Multiplied: two divisions would be a tenth of a short exchange.
+  std::size_t bytes = 0;
+  if (__builtin_mul_overflow(v.count, size * parts, &bytes) || bytes > kBytesMax) [[unlikely]] {
     return fail(Errc::kInvalidArgument, fmt::format("{} elements of {} bytes", v.count, size));
   }
   if (v.count != 0 && v.in == nullptr) {
@@ -71,7 +76,8 @@ ReduceCall reduce_call(const Core::Vectors& v) {
 }
 
 Result<void> check_signal(std::uint32_t signal) {
-  if (signal < kSignals) return {};
+  if (signal < kSignals) [[likely]]
+    return {};
   return fail(Errc::kInvalidArgument,
               fmt::format("signal {}: 0 to {} wanted", signal, kSignals - 1));
 }
@@ -166,7 +172,7 @@ Result<void> Core::hold_imports(Lane& lane) const {
     return {};
   };
   IMEX_CHECK_OK(hold(peers_));
-  for (const Buffer& buffer : buffers_) IMEX_CHECK_OK(hold(buffer.peers));
+  for (const Buffer& buffer : buffers_.all()) IMEX_CHECK_OK(hold(buffer.peers));
   return {};
 }
 
@@ -256,15 +262,7 @@ bool Core::run_all_reduce(Lane& lane, Algorithm algorithm, const ReduceCall& cal
     case Algorithm::kMailbox:
       return all_reduce_mailbox(lane, call);
     case Algorithm::kRegistered:
-      return all_reduce_registered(lane, call,
-                                   {.in_base = in.buffer->bases,
-                                    .out_base = out.buffer->bases,
-                                    .in_bytes = in.buffer->bytes,
-                                    .out_bytes = out.buffer->bytes,
-                                    .in_id = in.id,
-                                    .out_id = out.id,
-                                    .in_offset = in.offset,
-                                    .out_offset = out.offset});
+      return all_reduce_registered(lane, call, in, out);
     case Algorithm::kSingleCopy:
       return all_reduce_single_copy(lane, call);
     case Algorithm::kRing:
@@ -304,8 +302,8 @@ Result<void> Core::all_reduce(const Vectors& v, std::uint32_t number) {
   const std::size_t bytes = call.bytes();
   if (bytes != 0 && v.out == nullptr) return fail(Errc::kInvalidArgument, "all_reduce to nowhere");
   if (!apart_or_same(call.in, call.out, bytes)) return overlap(bytes);
-  const Place in = find(v.in, bytes);
-  const Place out = v.in == v.out ? in : find(v.out, bytes);
+  const Place in = buffers_.find(v.in, bytes);
+  const Place out = v.in == v.out ? in : buffers_.find(v.out, bytes);
   const CallFacts facts{.kind = CallFacts::Kind::kAllReduce,
                         .bytes = bytes,
                         .type = v.type,
@@ -442,8 +440,7 @@ Result<void> Core::all_to_all_v(const Parts& parts, std::uint32_t number) {
   return finish(turn.lane(), facts, Algorithm::kRing, swap_parts(turn.lane(), parts));
 }
 
-Result<void> Core::check_peer(std::uint32_t peer, std::string_view what) const {
-  if (peer < who_.ranks && peer != who_.rank) return {};
+Result<void> Core::no_peer(std::uint32_t peer, std::string_view what) const {
   return fail(Errc::kInvalidArgument,
               fmt::format("rank {} of {} {} rank {}", who_.rank, who_.ranks, what, peer));
 }
@@ -452,14 +449,32 @@ Result<void> Core::send(std::span<const std::byte> data, std::uint32_t peer, std
   IMEX_CHECK_OK(check_peer(peer, "sends to"));
   const CallFacts facts{.kind = CallFacts::Kind::kSend, .bytes = data.size(), .root = peer};
   IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
-  return finish(turn.lane(), facts, Algorithm::kRing, send_to(turn.lane(), peer, data));
+  return finish(turn.lane(), facts, Algorithm::kRing, send_message(turn.lane(), peer, data));
 }
 
 Result<void> Core::receive(std::span<std::byte> data, std::uint32_t peer, std::uint32_t number) {
   IMEX_CHECK_OK(check_peer(peer, "receives from"));
   const CallFacts facts{.kind = CallFacts::Kind::kReceive, .bytes = data.size(), .root = peer};
   IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
-  return finish(turn.lane(), facts, Algorithm::kRing, receive_from(turn.lane(), peer, data));
+  return finish(turn.lane(), facts, Algorithm::kRing, receive_message(turn.lane(), peer, data));
+}
+
+Result<void> Core::send_receive(const Transfer& t, std::uint32_t number) {
+  IMEX_CHECK_OK(check_peer(t.to, "sends to"));
+  IMEX_CHECK_OK(check_peer(t.from, "receives from"));
+  if (!apart(t.data.data(), t.data.size(), t.into.data(), t.into.size())) {
+    return fail(Errc::kInvalidArgument,
+                fmt::format("send_receive: {} bytes to send and {} bytes to receive overlap",
+                            t.data.size(), t.into.size()));
+  }
+  const CallFacts facts{
+      .kind = CallFacts::Kind::kSendReceive, .bytes = t.data.size(), .root = t.to};
+  IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
+  std::array<Leg, 2> legs{Leg{.peer = t.to, .send = t.data},
+                          Leg{.peer = t.from, .receive = t.into}};
+  if (t.to == t.from) legs[0].receive = t.into;
+  const bool done = swap(turn.lane(), {legs.data(), t.to == t.from ? 1U : 2U});
+  return finish(turn.lane(), facts, Algorithm::kRing, done);
 }
 
 Result<void> Core::put(std::span<const std::byte> data, std::byte* target, std::uint32_t peer,

@@ -20,10 +20,10 @@ Result<std::span<std::byte>> Core::allocate(std::size_t bytes) {
 }
 
 Result<std::span<std::byte>> Core::allocate_everywhere(std::size_t bytes) {
-  IMEX_TRY(auto memory, Allocation::create(bytes));
+  IMEX_TRY(auto made, Allocation::create(bytes));
   Buffer buffer;
   buffer.bytes = bytes;
-  buffer.own = std::make_shared<Allocation>(std::move(memory));
+  buffer.own = std::make_shared<Allocation>(std::move(made));
   IMEX_TRY(buffer.published, connector_->publish(buffer.own));
   IMEX_TRY(const auto names,
            swap_notices(digest_of({bytes}), buffer.published.name, Ends::kLossOrAbort));
@@ -34,27 +34,15 @@ Result<std::span<std::byte>> Core::allocate_everywhere(std::size_t bytes) {
     IMEX_TRY(buffer.peers[rank], connector_->open(names[rank], bytes));
     buffer.bases[rank] = buffer.peers[rank].data;
   }
-  buffers_.push_back(std::move(buffer));
+  const std::span<std::byte> memory(buffer.own->data(), bytes);
+  buffers_.add(std::move(buffer));
   IMEX_CHECK_OK(barrier(0));
-  return std::span<std::byte>(buffers_.back().own->data(), bytes);
-}
-
-Core::Place Core::find(const void* data, std::size_t bytes) const noexcept {
-  const auto address = reinterpret_cast<std::uintptr_t>(data);
-  for (std::uint32_t id = 0; id != buffers_.size(); ++id) {
-    const Buffer& buffer = buffers_[id];
-    const auto base = reinterpret_cast<std::uintptr_t>(buffer.bases[who_.rank]);
-    const std::size_t offset = address - base;
-    if (address >= base && offset <= buffer.bytes && bytes <= buffer.bytes - offset) {
-      return {.buffer = &buffer, .id = id, .offset = offset};
-    }
-  }
-  return {};
+  return memory;
 }
 
 Result<std::span<std::byte>> Core::peer_memory(std::span<const std::byte> buffer,
                                                std::uint32_t peer) const {
-  const Place place = find(buffer.data(), buffer.size());
+  const Place place = buffers_.find(buffer.data(), buffer.size());
   if (place.buffer == nullptr || peer >= who_.ranks) {
     return fail(Errc::kInvalidArgument,
                 fmt::format("{} bytes of rank {}: not within memory from allocate() of {} ranks",

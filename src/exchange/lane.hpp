@@ -13,6 +13,7 @@
 #include <imex/communicator.hpp>
 #include <imex/session.hpp>
 
+#include "buffers.hpp"
 #include "kernels/reduce.hpp"
 #include "layout.hpp"
 #include "operation_queue.hpp"
@@ -63,6 +64,15 @@ struct Link {
   }
 };
 
+/// What goes to one peer, and what comes from it.
+struct Leg {
+  std::uint32_t peer = 0;
+  std::span<const std::byte> send{};  ///< the rest of it
+  std::span<std::byte> receive{};
+  std::size_t send_chunk = 0, receive_chunk = 0;  ///< bytes per message of the ring
+  bool offered = false;                           ///< the peer fetches what was to be sent
+};
+
 /// Not thread-safe but for `busy`.
 struct Lane {
   Lane(std::uint32_t rank_, std::uint32_t ranks_, const Waits& waits_, std::size_t slot_bytes_)
@@ -74,6 +84,8 @@ struct Lane {
   HostAtomics atomics{};
   Waits waits;
   std::vector<Link> links;  ///< by rank; the own one is unused
+  const Buffers* buffers = nullptr;
+  bool may_fetch = false;  ///< all ranks may read each other's private memory
   /// Counters of the protocols; equal in all ranks.
   std::uint64_t packets = 0, mails = 0, exchanges = 0, barriers = 0, calls = 0;
   /// A later message lay where this one was expected: ranks disagree about what they do.
@@ -84,6 +96,7 @@ struct Lane {
   std::vector<std::byte> scratch;
   std::vector<const std::byte*> sources;
   std::vector<std::byte*> targets;
+  std::vector<Leg> legs;
   std::vector<Import::Operation> holds;  ///< of the operation that runs
   /// Written by the thread that has the lane, read by Communicator::counters().
   struct {
@@ -110,6 +123,16 @@ struct Lane {
     return (rank + 1 + i) % ranks;
   }
 };
+
+/// Bytes per message of a ring when `bytes` go through it; the same at both ends. Small ones keep
+/// the ring in the caches of both cores, and the receiver busy while the sender still copies; but
+/// what send() is to buffer must not take all slots.
+[[nodiscard]] inline std::size_t ring_chunk(const Lane& lane, std::size_t bytes,
+                                            std::size_t small_bytes = std::size_t{32}
+                                                                      << 10U) noexcept {
+  constexpr std::size_t kChunkBytes = std::size_t{8} << 10U;
+  return bytes > small_bytes ? lane.slot_bytes : std::min(lane.slot_bytes, kChunkBytes);
+}
 
 /// A message of at most slot_bytes into the peer's ring. False: the wait has ended.
 [[nodiscard]] inline bool ring_send(Lane& lane, Link& link, const std::byte* data,

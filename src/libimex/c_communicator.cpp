@@ -48,6 +48,7 @@ imex::Result<imex::CommunicatorOptions> to_options(const imex_communicator_optio
       .timeout = std::chrono::milliseconds(chosen->timeout_ms),
       .determinism = static_cast<imex::Determinism>(chosen->determinism),
       .algorithm = static_cast<imex::Algorithm>(chosen->algorithm)};
+  options.single_copy = chosen->two_copies == 0;
   if (chosen->check != IMEX_CHECK_FROM_ENVIRONMENT) options.check = chosen->check != 0;
   return options;
 }
@@ -192,6 +193,14 @@ int imex_receive(imex_communicator* communicator, void* data, size_t bytes, uint
   if (communicator == nullptr) return missing("communicator");
   if (const int code = check_vector(data, bytes, 1, "data"); code != IMEX_OK) return code;
   return done(communicator->value.receive(data, bytes, peer, lane));
+}
+
+int imex_send_receive(imex_communicator* communicator, const void* data, size_t bytes, uint32_t to,
+                      void* into, size_t into_bytes, uint32_t from, uint32_t lane) {
+  if (communicator == nullptr) return missing("communicator");
+  if (const int code = check_vector(data, bytes, 1, "data"); code != IMEX_OK) return code;
+  if (const int code = check_vector(into, into_bytes, 1, "into"); code != IMEX_OK) return code;
+  return done(communicator->value.send_receive(data, bytes, to, into, into_bytes, from, lane));
 }
 
 int imex_barrier(imex_communicator* communicator, uint32_t lane) {

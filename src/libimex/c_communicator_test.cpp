@@ -126,6 +126,11 @@ TEST(CCommunicatorTest, SendMeetsReceiveOnALaneOfItsOwn) {
       C_OK(imex_receive(comm, data.data(), data.size(), 0, 1));
     }
     EXPECT_EQ(data, std::vector<char>(data.size(), 'x'));
+    std::vector<char> swapped(data.size());
+    data.assign(data.size(), static_cast<char>('a' + rank));
+    C_OK(imex_send_receive(comm, data.data(), data.size(), 1 - rank, swapped.data(), swapped.size(),
+                           1 - rank, 1));
+    EXPECT_EQ(swapped, std::vector<char>(data.size(), static_cast<char>('b' - rank)));
     EXPECT_EQ(imex_send(comm, data.data(), 1, 1 - rank, 2), IMEX_INVALID_ARGUMENT);  // no such lane
   });
 }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 
 #include "kernels/reduce.hpp"
 #include "lane.hpp"
@@ -46,16 +45,9 @@ struct Slice {
 [[nodiscard]] bool reduce_chunk(Lane& lane, const ReduceCall& call, std::size_t begin,
                                 std::size_t count);
 
-/// Two-shot in place. `base[r]`: where rank r's part of the input's (and output's) buffer is mapped
-/// here; ranks tell each other their offsets.
-struct RegisteredBuffers {
-  std::span<std::byte* const> in_base, out_base;
-  std::size_t in_bytes = 0, out_bytes = 0;  ///< of the buffers: what a peer says is checked
-  std::uint32_t in_id = 0, out_id = 0;      ///< which buffer; the same in all ranks
-  std::size_t in_offset = 0, out_offset = 0;
-};
-[[nodiscard]] bool all_reduce_registered(Lane& lane, const ReduceCall& call,
-                                         const RegisteredBuffers& buffers);
+/// Two-shot in place, in buffers of the communicator; ranks tell each other where.
+[[nodiscard]] bool all_reduce_registered(Lane& lane, const ReduceCall& call, const Place& in,
+                                         const Place& out);
 
 /// Two-shot, reading the peers' private memory through the kernel.
 [[nodiscard]] bool all_reduce_single_copy(Lane& lane, const ReduceCall& call);

@@ -1,9 +1,7 @@
 #include "algorithm/collectives.hpp"
 
 #include <algorithm>
-#include <vector>
-
-#include "algorithm/packet_message.hpp"
+#include <cstring>
 
 namespace imex::exchange {
 
@@ -26,40 +24,8 @@ void tell_barrier(Lane& lane, const Link& link) {
   wake(*link.header);
 }
 
-/// How far swap_parts() has come with one peer.
-struct Progress {
-  std::size_t sent = 0, received = 0;
-};
-
-std::size_t next_chunk(std::size_t total, std::size_t done, std::size_t slot_bytes) {
-  return std::min(slot_bytes, total - done);
-}
-
-/// Takes every step that is possible without waiting; says whether there was one.
-bool swap_step(Lane& lane, Link& link, std::span<const std::byte> send,
-               std::span<std::byte> receive, Progress& progress) {
-  bool moved = false;
-  while (progress.sent < send.size() &&
-         ring_has_room(lane.atomics, link.ring_to_peer(), link.sent + 1, kRingSlotsMax)) {
-    const std::size_t bytes = next_chunk(send.size(), progress.sent, lane.slot_bytes);
-    if (!ring_send(lane, link, send.data() + progress.sent, bytes)) return false;
-    progress.sent += bytes;
-    moved = true;
-  }
-  while (progress.received < receive.size()) {
-    const memory::SlotState state =
-        ring_poll(lane.atomics, link.ring_from_peer(), link.received + 1, kRingSlotsMax);
-    if (state == memory::SlotState::kEarly) break;
-    const std::size_t bytes = next_chunk(receive.size(), progress.received, lane.slot_bytes);
-    const std::byte* slot = ring_receive(lane, link);
-    if (slot == nullptr) return false;
-    std::memcpy(receive.data() + progress.received, slot, bytes);
-    ring_done(lane, link);
-    progress.received += bytes;
-    moved = true;
-  }
-  return moved;
-}
+/// Up to here one direction is worth small messages: nobody relies on the ring to buffer it.
+constexpr std::size_t kStreamedBytes = std::size_t{128} << 10U;
 
 }  // namespace
 
@@ -84,85 +50,41 @@ bool barrier(Lane& lane) {
   return true;
 }
 
-bool swap_small_parts(Lane& lane, const Parts& parts, std::size_t bytes) {
-  const PacketMessage message = next_packet(lane, bytes);
-  for (std::uint32_t i = 0; i + 1 < lane.ranks; ++i) {
-    const std::uint32_t peer = lane.peer(i);
-    send_packet(lane, lane.links[peer], message, parts.sends[peer].data());
-  }
-  std::byte* staging = lane.scratch_of(kPacketBytesMax);
-  for (std::uint32_t i = 0; i + 1 < lane.ranks; ++i) {
-    const std::uint32_t peer = lane.peer(i);
-    if (!receive_packet(lane, lane.links[peer], message, staging)) return false;
-    if (bytes != 0) std::memcpy(parts.receives[peer].data(), staging, bytes);
-  }
-  prefetch_next_packet(lane, message);
-  return true;
-}
-
-bool swap_parts(Lane& lane, const Parts& parts) {
-  std::vector<Progress> progress(lane.ranks);
-  const auto finished = [&](std::uint32_t peer) {
-    return progress[peer].sent == parts.sends[peer].size() &&
-           progress[peer].received == parts.receives[peer].size();
-  };
-  for (;;) {
-    const Link* pending = nullptr;
-    for (std::uint32_t i = 0; i + 1 < lane.ranks && pending == nullptr; ++i) {
-      if (!finished(lane.peer(i))) pending = &lane.links[lane.peer(i)];
-    }
-    if (pending == nullptr) return true;
-    const bool moved = lane.waits.until(*pending->header, [&] {
-      bool any = false;
-      for (std::uint32_t i = 0; i + 1 < lane.ranks && !lane.overrun; ++i) {
-        const std::uint32_t peer = lane.peer(i);
-        any |= swap_step(lane, lane.links[peer], parts.sends[peer], parts.receives[peer],
-                         progress[peer]);
-      }
-      return any || lane.overrun;
-    });
-    if (!moved || lane.overrun) return false;
-  }
-}
-
-bool send_to(Lane& lane, std::uint32_t peer, std::span<const std::byte> data) {
-  for (std::size_t done = 0; done < data.size(); done += lane.slot_bytes) {
-    if (!ring_send(lane, lane.links[peer], data.data() + done,
-                   next_chunk(data.size(), done, lane.slot_bytes))) {
-      return false;
-    }
+bool send_to(Lane& lane, std::uint32_t peer, std::span<const std::byte> data, std::size_t chunk) {
+  for (; !data.empty(); data = data.subspan(std::min(chunk, data.size()))) {
+    if (!ring_send(lane, lane.links[peer], data.data(), std::min(chunk, data.size()))) return false;
   }
   return true;
 }
 
-bool receive_from(Lane& lane, std::uint32_t peer, std::span<std::byte> data) {
+bool receive_from(Lane& lane, std::uint32_t peer, std::span<std::byte> data, std::size_t chunk) {
   Link& link = lane.links[peer];
-  for (std::size_t done = 0; done < data.size(); done += lane.slot_bytes) {
+  for (; !data.empty(); data = data.subspan(std::min(chunk, data.size()))) {
     const std::byte* slot = ring_receive(lane, link);
     if (slot == nullptr) return false;
-    std::memcpy(data.data() + done, slot, next_chunk(data.size(), done, lane.slot_bytes));
+    std::memcpy(data.data(), slot, std::min(chunk, data.size()));
     ring_done(lane, link);
   }
   return true;
 }
 
 bool broadcast_from(Lane& lane, std::uint32_t root, std::span<std::byte> data) {
-  if (lane.rank != root) return receive_from(lane, root, data);
-  for (std::size_t done = 0; done < data.size(); done += lane.slot_bytes) {
+  const std::size_t chunk = ring_chunk(lane, data.size(), kStreamedBytes);
+  if (lane.rank != root) return receive_from(lane, root, data, chunk);
+  for (; !data.empty(); data = data.subspan(std::min(chunk, data.size()))) {
     for (std::uint32_t i = 0; i + 1 < lane.ranks; ++i) {
-      if (!ring_send(lane, lane.links[lane.peer(i)], data.data() + done,
-                     next_chunk(data.size(), done, lane.slot_bytes))) {
+      if (!ring_send(lane, lane.links[lane.peer(i)], data.data(), std::min(chunk, data.size())))
         return false;
-      }
     }
   }
   return true;
 }
 
 bool reduce_to(Lane& lane, std::uint32_t root, const ReduceCall& call) {
-  if (lane.rank != root) return send_to(lane, root, {call.in, call.bytes()});
+  const std::size_t chunk_bytes = ring_chunk(lane, call.bytes(), kStreamedBytes);
+  if (lane.rank != root) return send_to(lane, root, {call.in, call.bytes()}, chunk_bytes);
   // Slots hold whole elements: their size is a multiple of 4096.
-  const std::size_t chunk = lane.slot_bytes / call.element_bytes;
+  const std::size_t chunk = chunk_bytes / call.element_bytes;
   for (std::size_t begin = 0; begin < call.elements; begin += chunk) {
     const std::size_t count = std::min(chunk, call.elements - begin);
     if (!reduce_chunk(lane, call, begin, count)) return false;

@@ -1,6 +1,6 @@
 #include "algorithm/all_reduce.hpp"
+#include "algorithm/fetch.hpp"
 #include "algorithm/rounds.hpp"
-#include "os/peer.hpp"
 
 namespace imex::exchange {
 
@@ -8,21 +8,6 @@ namespace {
 
 /// Stays in L2 with one copy per peer, and pays for the system call.
 constexpr std::size_t kChunkBytes = std::size_t{128} << 10U;
-
-/// Copies from the peer's private memory. A failure there means that the peer is gone or passed
-/// other sizes; the caller treats it as an end of the wait.
-bool fetch(Lane& lane, const Link& link, std::uint64_t address, std::byte* to, std::size_t bytes) {
-  if (link.pid == 0) {
-    // A thread of this process: the address is good here.
-    std::memcpy(to,
-                reinterpret_cast<const std::byte*>(address),  // NOLINT(performance-no-int-to-ptr)
-                bytes);
-    return true;
-  }
-  if (os::read_peer_memory(link.pid, address, to, bytes)) return true;
-  lane.unreachable = link.header->rank;
-  return false;
-}
 
 bool reduce_slice(Lane& lane, const ReduceCall& call, const Slice& slice) {
   const std::size_t chunk = kChunkBytes / call.element_bytes;
