@@ -1,5 +1,6 @@
 /// Peers' messages as the state machines know them, and their translation to proto/imex/peer. What
-/// comes in is checked here; no gRPC type goes further than this file and peer_service.cpp.
+/// comes in is checked here; no gRPC type goes further than this file, peer_server.cpp and
+/// peer_dialer.cpp.
 #pragma once
 
 #include <optional>
