@@ -13,8 +13,10 @@
 ///
 /// Objects end in any order: the session itself ends with the last of Session, Exports, Imports and
 /// Operations. Ending an Export or Import is one request; a daemon that hangs delays it by the
-/// session's timeout once, one that is away not at all. After fork() the child must not use a
-/// session of its parent (kFailedPrecondition) and may drop the objects; it opens its own.
+/// session's timeout once, one that is away not at all. A session that has such ends to tell of
+/// waits with its own until the daemon is back or has been away for the timeout; a daemon that
+/// comes back later takes them for losses. After fork() the child must not use a session of its
+/// parent (kFailedPrecondition) and may drop the objects; it opens its own.
 #pragma once
 
 #include <chrono>

@@ -35,7 +35,7 @@ Result<void> Broker::State::check_handle_of_own(const Handle& bytes, const Handl
 
 /// Whether the export may still be registered again by a session of the life before.
 bool Broker::State::may_come_back(ExportId id) const {
-  if (!resume_open || !issued_before(id)) return false;
+  if (!resume_open || !issued_before(id) || ended_in_order.contains(id)) return false;
   for (const auto& [session_id, session] : sessions) {
     if (session.resumed && sealer.owns_id(session_id, id)) return true;
   }
@@ -222,7 +222,8 @@ Result<void> Broker::State::import_again(Session& session, ConnectionId id,
     return fail(Errc::kStale, "the exporter's daemon was replaced; its handles ended with it");
   }
   const auto exporter = exports.find(handle.export_id);
-  if (here && exporter == exports.end() && !may_come_back(handle.export_id)) {
+  const bool left = here && exporter == exports.end() && has_ended_in_order(handle.export_id);
+  if (here && exporter == exports.end() && !left && !may_come_back(handle.export_id)) {
     return fail(Errc::kNotFound, "the export has ended");
   }
   ImportEntry& import = add_import(m.import_id, session, m, handle);
@@ -231,6 +232,8 @@ Result<void> Broker::State::import_again(Session& session, ConnectionId id,
   send(id, request_id, reply);
   if (!here) {
     if (link_up(handle.node)) register_over_link(m.import_id);
+  } else if (left) {
+    lose_import(m.import_id, Errc::kOk);
   } else if (exporter == exports.end()) {
     waiting[handle.export_id].imports.insert(m.import_id);
   } else {
@@ -367,14 +370,13 @@ void Broker::State::lose_import(ImportId id, Errc reason) {
   closing_due.insert(sessions.at(entry.session).who.channel);
 }
 
-/// All imports that wait for an export which will not come back.
-void Broker::State::lose_waiting(ExportId id) {
+/// All imports that wait for an export which will not come back; `reason` as in lose_import().
+void Broker::State::lose_waiting(ExportId id, Errc reason) {
   const auto node = waiting.extract(id);
   if (!node) return;
-  for (const ImportId each : node.mapped().imports) lose_import(each, Errc::kPeerLost);
+  for (const ImportId each : node.mapped().imports) lose_import(each, reason);
   for (const RemoteKey& key : node.mapped().remote) {
-    tell_importer(key.node, key.import_id,
-                  LinkExportEnded{key.import_id, Errc::kPeerLost, kNoRank});
+    tell_importer(key.node, key.import_id, LinkExportEnded{key.import_id, reason, kNoRank});
     drop_remote(key);
   }
   retry_pending_for(id);

@@ -255,6 +255,7 @@ Result<void> Broker::State::try_link_import(ConnectionId id, std::uint32_t reque
   }
   const auto found = find_export(*handle);
   const bool again = m.known != 0;
+  if (!found && again && tell_of_former_end(key, handle->export_id)) return {};
   if (!found && !(again && found.error().code == Errc::kRevoked)) return fail(found.error());
   const fabric::Partition partition{m.partition_domain, m.partition_clique};
   const bool absent = found && *found == nullptr;

@@ -212,6 +212,25 @@ TEST_F(BrokerLinksTest, ReconnectRegistersLiveImportsAgain) {
   EXPECT_EQ(a.broker->size().remote_importers, 1U);
 }
 
+TEST_F(BrokerLinksTest, AnExportThatEndedInOrderOverARestartIsNoLossToAnotherNode) {
+  const Reply imported = import_across();
+  cut();
+  a.restart({{{exporter.session, 1, 1000, 100, 5000}}, 1025, {1}});
+  a.step(FabricChanged{{gpu_of(0, 100, 1), gpu_of(1, 101, 2)}});
+  a.step(ChannelOpened{1, {}, kAnyUser});
+  const ConnectionId back = a.connect();
+  a.frame(back, Open{exporter.session, exporter.token, 0, 0}, 2);
+  a.frame(back, UnexportRequest{exported.id});
+  EXPECT_EQ(a.reply().code, Errc::kOk);
+  link();
+  ferry_from_a();
+  ASSERT_EQ(b.events(Event::Kind::kExporterLost).size(), 1U);
+  EXPECT_EQ(b.events(Event::Kind::kExporterLost)[0].id, imported.id);
+  EXPECT_EQ(b.events(Event::Kind::kExporterLost)[0].reason, Errc::kOk);
+  EXPECT_TRUE(b.all<SetAbort>().empty());
+  EXPECT_EQ(a.broker->size().remote_importers, 0U);
+}
+
 TEST_F(BrokerLinksTest, ImportThatIsNotRegisteredAgainAfterAReconnectIsLost) {
   import_across();
   cut();

@@ -32,14 +32,49 @@ void Broker::State::remember(const BrokerMemory& memory) {
   arm(resume_until, Timer::Kind::kResume, 0);
 }
 
+/// Before the client's word on an export is carried out: that it ended in order, while the daemon
+/// was away or just now. False: it is not one of the life before that may still be asked for.
+bool Broker::State::end_former_export(const Session& session, ExportId id) {
+  const bool former =
+      resume_open && session.resumed && issued_before(id) && sealer.owns_id(session.who.id, id);
+  if (!former) return false;
+  const auto found = exports.find(id);
+  if (found != exports.end() && found->second.phase != ExportEntry::Phase::kLive) return false;
+  ended_in_order.insert(id);
+  lose_waiting(id, Errc::kOk);
+  return true;
+}
+
+void Broker::State::note_departure(const Session& session) {
+  if (resume_open && session.resumed) left_in_order.insert(session.who.id);
+}
+
+/// So that an importer which registers it again is told of an end and not of a loss.
+bool Broker::State::has_ended_in_order(ExportId id) const {
+  return ended_in_order.contains(id) || std::ranges::any_of(left_in_order, [&](SessionId session) {
+           return sealer.owns_id(session, id);
+         });
+}
+
+/// To the daemon of an importer that registers such an export again. False: it did not end so.
+bool Broker::State::tell_of_former_end(const RemoteKey& importer, ExportId id) {
+  if (!has_ended_in_order(id)) return false;
+  drop_remote(importer);
+  tell_importer(importer.node, importer.import_id,
+                LinkExportEnded{importer.import_id, Errc::kOk, kNoRank});
+  return true;
+}
+
 void Broker::State::end_resume_window() {
   resume_open = false;
+  ended_in_order.clear();
+  left_in_order.clear();
   std::vector<SessionId> gone;
   for (const auto& [id, session] : sessions) {
     if (session.awaited) gone.push_back(id);
   }
   for (const SessionId id : gone) end_session(id, SessionEnd::kLost);
-  while (!waiting.empty()) lose_waiting(waiting.begin()->first);
+  while (!waiting.empty()) lose_waiting(waiting.begin()->first, Errc::kPeerLost);
   std::vector<ImportId> nowhere;
   for (const auto& [id, entry] : imports) {
     if (entry.phase != ImportEntry::Phase::kUnconfirmed) continue;

@@ -230,6 +230,84 @@ TEST_F(BrokerResumeTest, ExportThatItsSessionDoesNotRegisterAgainEndsWithTheLeas
   EXPECT_EQ(next.events(Event::Kind::kExporterLost)[0].id, imported.id);
 }
 
+/// The importer was told of an end in order: an event without a cause, and no scope tripped.
+void expect_end_in_order(const Node& next, const Reply& imported) {
+  ASSERT_EQ(next.events(Event::Kind::kExporterLost).size(), 1U);
+  EXPECT_EQ(next.events(Event::Kind::kExporterLost)[0].id, imported.id);
+  EXPECT_EQ(next.events(Event::Kind::kExporterLost)[0].reason, Errc::kOk);
+  EXPECT_TRUE(next.all<SetAbort>().empty());
+}
+
+TEST_F(BrokerResumeTest, ExportThatEndedInOrderMeanwhileIsToldOnceItsSessionSaysSo) {
+  auto restarted = restart_with_import();
+  auto& [exporter, importer, exported, imported, next] = restarted;
+  restarted.resume_importer();
+  const Client back = resume(next, exporter);
+  next.frame(back.connection, UnexportRequest{exported.id});
+  EXPECT_EQ(next.reply().code, Errc::kOk);
+  expect_end_in_order(next, imported);
+  next.pass(seconds(31));
+  EXPECT_TRUE(next.events(Event::Kind::kExporterLost).empty()) << "told twice";
+}
+
+TEST_F(BrokerResumeTest, ImporterThatComesBackAfterAnEndInOrderIsToldOfThatEnd) {
+  for (const bool registered : {false, true}) {
+    for (const bool leaves : {false, true}) {
+      auto restarted = restart_with_import();
+      auto& [exporter, importer, exported, imported, next] = restarted;
+      const Client back = resume(next, exporter);
+      if (registered) {
+        next.frame(back.connection, ExportRequest{exported.id, 1, 3, 4, 4096, 0}, 2);
+        EXPECT_EQ(next.reply().code, Errc::kOk);
+      }
+      if (leaves) {
+        next.frame(back.connection, Close{});
+      } else {
+        next.frame(back.connection, UnexportRequest{exported.id});
+      }
+      restarted.resume_importer();
+      EXPECT_EQ(next.reply().code, Errc::kOk);
+      expect_end_in_order(next, imported);
+    }
+  }
+}
+
+TEST_F(BrokerResumeTest, ImporterThatWaitsIsToldWhenTheSessionLeavesInOrder) {
+  auto restarted = restart_with_import();
+  auto& [exporter, importer, exported, imported, next] = restarted;
+  restarted.resume_importer();
+  next.frame(resume(next, exporter).connection, Close{});
+  expect_end_in_order(next, imported);
+}
+
+TEST_F(BrokerResumeTest, NewImportOfAnExportThatEndedInOrderDoesNotWait) {
+  auto restarted = restart_with_import();
+  auto& [exporter, importer, exported, imported, next] = restarted;
+  const Client back = resume(next, exporter);
+  next.frame(back.connection, UnexportRequest{exported.id});
+  EXPECT_EQ(next.import(resume(next, importer), exported.handle).code, Errc::kNotFound);
+}
+
+TEST_F(BrokerResumeTest, NobodyEndsTheFormerExportOfAnother) {
+  auto restarted = restart_with_import();
+  auto& [exporter, importer, exported, imported, next] = restarted;
+  const Client back = resume(next, importer);
+  next.frame(back.connection, UnexportRequest{exported.id});
+  EXPECT_EQ(next.reply().code, Errc::kNotFound);
+  next.frame(back.connection, ImportRequest{exported.handle, imported.id, 1, 5});
+  EXPECT_EQ(next.reply().code, Errc::kOk);
+  EXPECT_TRUE(next.events(Event::Kind::kExporterLost).empty());
+}
+
+TEST_F(BrokerResumeTest, AnExporterThatDiesAfterItCameBackIsALoss) {
+  auto restarted = restart_with_import();
+  auto& [exporter, importer, exported, imported, next] = restarted;
+  next.step(ConnectionClosed{resume(next, exporter).connection});
+  const Client back = resume(next, importer);
+  next.frame(back.connection, ImportRequest{exported.handle, imported.id, 1, 5});
+  EXPECT_EQ(next.reply().code, Errc::kNotFound);  // the client takes that for a loss
+}
+
 /// An exporter and an importer whose daemon restarted while the GPUs parted.
 class BrokerResumeRevokedTest : public BrokerResumeTest {
  protected:

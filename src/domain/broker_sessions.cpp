@@ -56,10 +56,12 @@ void Broker::State::session_frame(ConnectionId id, Session& session, FrameArrive
   } else if (const auto* import = std::get_if<ImportRequest>(&e.frame.message)) {
     import_memory(session, id, request, *import);
   } else if (const auto* unexport = std::get_if<UnexportRequest>(&e.frame.message)) {
-    if (!session.exports.contains(unexport->export_id)) {
+    const bool former = end_former_export(session, unexport->export_id);
+    const bool registered = session.exports.contains(unexport->export_id);
+    if (!registered && !former) {
       return refuse(id, request, {Errc::kNotFound, "no such export of this session", {}, kNoRank});
     }
-    end_export(unexport->export_id, Errc::kOk);
+    if (registered) end_export(unexport->export_id, Errc::kOk);
     Reply reply;
     reply.id = unexport->export_id;
     send(id, request, reply);
@@ -72,6 +74,7 @@ void Broker::State::session_frame(ConnectionId id, Session& session, FrameArrive
     reply.id = gone->import_id;
     send(id, request, reply);
   } else if (std::holds_alternative<Close>(e.frame.message)) {
+    note_departure(session);
     end_session(session_id, SessionEnd::kOrderly);
   } else {
     protocol_error(id, request, "this frame is not one that a client sends");
@@ -323,7 +326,8 @@ void Broker::State::end_session(SessionId id, SessionEnd how) {
   for (const auto& [export_id, each] : waiting) {
     if (sealer.owns_id(id, export_id)) orphaned.push_back(export_id);
   }
-  for (const ExportId each : orphaned) lose_waiting(each);
+  const Errc reason = left_in_order.contains(id) ? Errc::kOk : Errc::kPeerLost;
+  for (const ExportId each : orphaned) lose_waiting(each, reason);
   closing_due.insert(number);
 }
 

@@ -221,6 +221,10 @@ struct Broker::State {
   bool resume_open = false;
   std::size_t unsettled_sessions = 0;
   std::set<NodeId> unsettled_nodes;  ///< imported in the life before; as Session::unsettled
+  /// Ended in order since the life before, while importers may still come that have not heard of
+  /// it: exports, and all exports of these sessions. Bounded by the ids of the life before.
+  std::set<ExportId> ended_in_order;
+  std::set<SessionId> left_in_order;
   bool awaited_announced = false;
 
   // broker.cpp
@@ -324,7 +328,7 @@ struct Broker::State {
   void lose_import(ImportId id, Errc reason);
   void unimport(ImportId id, bool lost);
   void importer_lost(ExportId id, const ExportEntry& entry, std::uint32_t rank);
-  void lose_waiting(ExportId id);
+  void lose_waiting(ExportId id, Errc reason);
 
   // broker_links.cpp
   void link_frame(ConnectionId id, NodeId node, FrameArrived& e, FdBag& fds);
@@ -356,6 +360,10 @@ struct Broker::State {
   // broker_resume.cpp
   void remember(const BrokerMemory& memory);
   void end_resume_window();
+  [[nodiscard]] bool end_former_export(const Session& session, ExportId id);
+  void note_departure(const Session& session);
+  [[nodiscard]] bool has_ended_in_order(ExportId id) const;
+  [[nodiscard]] bool tell_of_former_end(const RemoteKey& importer, ExportId id);
   void settle(Session& session);
   void settle_node(NodeId node);
   void say_settled(NodeId node);

@@ -2,7 +2,10 @@
 // peer on another node.
 #include <csignal>
 #include <cstring>
+#include <optional>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <imex/imex.hpp>
@@ -76,6 +79,62 @@ TEST(SessionE2e, APeerOnAnotherNodeIsLostWithItsRank) {
   ASSERT_FALSE(waited);
   EXPECT_EQ(waited.error().code, Errc::kPeerLost) << waited.error().to_string();
   EXPECT_EQ(waited.error().rank, 5U);
+}
+
+/// An exporter's process on node 1, and who imports from it: a session there and one on node 0. The
+/// lease is longer than any wait here: what is told in time is told at the restart.
+class DaemonAway : public testing::Test {
+ protected:
+  void SetUp() override {
+    cluster.set("IMEX_X_LEASE", "600s");
+    cluster.start();
+    ASSERT_TRUE(cluster.wait_up());
+    peer.emplace(std::vector<std::string>{IMEX_TEST_PEER, "export", cluster[1].channel_path(0), "5",
+                                          "4096"});
+    const auto hex = peer->line();
+    ASSERT_TRUE(hex);
+    for (const std::size_t node : {1U, 0U}) {
+      auto session = Session::open({.channel = cluster[node].channel_path(0)});
+      ASSERT_TRUE(session) << session.error().to_string();
+      auto imported = session->import_memory(Handle::from_hex(*hex).value(), {.rank = 0});
+      ASSERT_TRUE(imported) << imported.error().to_string();
+      sessions.push_back(std::move(*session));
+      imports.push_back(std::move(*imported));
+    }
+    cluster[1].kill(SIGKILL);
+    ASSERT_EQ(cluster[1].wait_exit(), 128 + SIGKILL);
+  }
+  void expect_told(bool of_a_loss) {
+    for (Session& session : sessions) {
+      const auto event = await_event(session, Kind::kExporterLost, kPatience);
+      ASSERT_TRUE(event) << cluster[1].log();
+      EXPECT_EQ(event->reason != Errc::kOk, of_a_loss) << errc_name(event->reason);
+      EXPECT_EQ(event->rank, 5U);
+      const auto aborted = session.default_scope().error();
+      ASSERT_EQ(aborted.has_value(), of_a_loss);
+      if (of_a_loss) {
+        EXPECT_EQ(aborted->code, Errc::kPeerLost);
+      }
+    }
+  }
+  Cluster cluster{2};
+  std::optional<Peer> peer;
+  std::vector<Session> sessions;
+  std::vector<Import> imports;
+};
+
+TEST_F(DaemonAway, AProcessThatWasKilledMeanwhileIsLostAtTheRestart) {
+  peer->kill();
+  cluster[1].spawn();
+  ASSERT_TRUE(cluster[1].wait_ready()) << cluster[1].log();
+  expect_told(true);
+}
+
+TEST_F(DaemonAway, AProcessThatEndsInOrderMeanwhileIsNoLoss) {
+  std::jthread ending([this] { EXPECT_EQ(peer->finish(), 0); });
+  cluster[1].spawn();
+  ASSERT_TRUE(cluster[1].wait_ready()) << cluster[1].log();
+  expect_told(false);
 }
 
 TEST(SessionE2e, ADaemonKilledAndStartedAgainHarmsNoSession) {

@@ -48,6 +48,17 @@ void World::client_open(int c) {
   client_send(c, Open{s.session, token, gpu, 0}, 2);
 }
 
+/// In order, while the daemon is away: it is told once it is back.
+void World::end_an_export_unheard(int c) {
+  ClientSim& s = clients_[static_cast<std::size_t>(c)];
+  if (s.connection != 0 || s.session == 0 || s.exports.empty() || !random_.chance(2)) return;
+  note("export ended while its daemon was away");
+  const auto ended = s.exports.begin() + static_cast<std::ptrdiff_t>(random_.pick(s.exports));
+  truths_[truth_of_.at(ended->handle.bytes)].ended = now_;
+  s.owed.push_back(ended->id);
+  s.exports.erase(ended);
+}
+
 void World::act(int c) {
   ClientSim& s = clients_[static_cast<std::size_t>(c)];
   const std::uint64_t life = s.life;
@@ -57,7 +68,10 @@ void World::act(int c) {
     });
   }
   if (!s.alive || s.hung) return;
-  if (s.connection == 0) return client_open(c);
+  if (s.connection == 0) {
+    client_open(c);
+    return end_an_export_unheard(c);
+  }
   if (!s.opened || winding_down_ || !s.asked.empty()) return;
   switch (random_.below(24)) {
     case 0:
@@ -195,7 +209,7 @@ void World::client_event(int c, const Event& event) {
   const auto exported = std::ranges::find(s.exports, event.id, &ClientExport::id);
   switch (event.kind) {
     case Event::Kind::kExporterLost:
-      note("importer told");
+      note(event.reason == Errc::kOk ? "importer told of an end in order" : "importer told");
       if (import != s.imports.end()) import->over = true;
       return;
     case Event::Kind::kRevokeImport:
@@ -276,6 +290,7 @@ void World::register_again(int c) {
   }
   client_send(c, RevokeAck{0}, 0);  // that was all
   s.asked.erase(s.next_request - 1);
+  for (const ExportId id : std::exchange(s.owed, {})) client_send(c, UnexportRequest{id}, 0);
 }
 
 /// The session is over for the client: nothing of it is used any more.
@@ -284,6 +299,7 @@ void World::forget_session(int c) {
   for (const ClientExport& each : s.exports) truths_[truth_of_.at(each.handle.bytes)].ended = now_;
   s.exports.clear();
   s.imports.clear();
+  s.owed.clear();
   s.session = 0;
   s.opened = false;
 }

@@ -89,6 +89,7 @@ struct ClientSim {
   std::map<std::uint32_t, std::pair<Message, bool>> asked;  ///< by request id; second: again
   std::vector<ClientExport> exports;
   std::vector<ClientImport> imports;
+  std::vector<ExportId> owed;  ///< ended while the daemon was away
   std::size_t aborts = 0;
 };
 
@@ -158,6 +159,7 @@ class World {
   // clients
   void act(int c);
   void client_open(int c);
+  void end_an_export_unheard(int c);
   void client_send(int c, Message message, std::size_t fds, bool again = false);
   void client_receives(int c, const SendFrame& sent);
   void client_reply(int c, std::uint32_t request, const Reply& reply, bool with_fds);

@@ -135,7 +135,9 @@ void SessionCore::on_import_event(const Event& event, bool again) {
     return;
   }
   if (revoke) return begin_revocation(std::move(record), event);
-  end_import_of(record, SessionEvent::Kind::kExporterLost, event.rank, event.reason);
+  // A daemon that restarted may not know whose memory it was.
+  const std::uint32_t rank = event.rank != kNoRank ? event.rank : record->exporter_rank;
+  end_import_of(record, SessionEvent::Kind::kExporterLost, rank, event.reason);
 }
 
 void SessionCore::end_import_of(const std::shared_ptr<ImportRecord>& record,

@@ -117,12 +117,7 @@ SessionCore::~SessionCore() {
     static_cast<void>(thread_.release());
     return;
   }
-  {
-    // A daemon that is just coming back would take an end now for the death of this process.
-    const SteadyTime until = Clock::now() + kLongWait;
-    const MutexLock lock(mutex_);
-    while (resuming_ && Clock::now() < until) static_cast<void>(changed_.wait_until(mutex_, until));
-  }
+  await_return();
   stopping_.store(true, std::memory_order_release);
   wake_.raise();
   thread_->join();
@@ -130,6 +125,19 @@ SessionCore::~SessionCore() {
   IMEX_ASSERT(exports_.empty() && imports_.empty(), "exports and imports hold the session");
   if (link_ == LinkState::kUp) {
     static_cast<void>(wire_.post(Close{}, Clock::now() + kLongWait));
+  }
+}
+
+/// A daemon that is just coming back would take an end now for the death of this process, and one
+/// that restarts could not be told what ended in order: it is waited for as with any request.
+void SessionCore::await_return() {
+  const SteadyTime until = Clock::now() + kLongWait;
+  const MutexLock lock(mutex_);
+  for (;;) {
+    const bool owes = link_ == LinkState::kAway && !owed_.empty();
+    const SteadyTime end = owes ? lease_end_ - lease_ + timeout_ : until;
+    if (!(owes || resuming_) || Clock::now() >= end) return;
+    static_cast<void>(changed_.wait_until(mutex_, end));
   }
 }
 

@@ -132,6 +132,7 @@ class SessionCore {
 
   // ---- session_core.cpp: requests, on the caller's thread ----
 
+  void await_return() IMEX_EXCLUDES(mutex_);
   [[nodiscard]] Result<void> check_process() const;
   [[nodiscard]] Result<std::uint32_t> check_scope(const std::optional<AbortScope>& scope,
                                                   std::uint32_t without) const;

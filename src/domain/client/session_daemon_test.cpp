@@ -118,6 +118,38 @@ TEST(SessionTest, WhoEndsInOrderWhileItsDaemonComesBackIsNoLoss) {
   }
 }
 
+TEST(SessionTest, WhoEndsInOrderWhileItsDaemonIsAwayIsNoLoss) {
+  TestDaemon daemon;  // lease of 30 s
+  Session stays = open_session(daemon);
+  std::optional<Session> leaves(open_session(daemon, 1));
+  Allocation memory = allocate();
+  std::optional<Export> exported(export_from(*leaves, memory));
+  Import imported = import_to(stays, exported->handle());
+  daemon.kill();
+  exported.reset();
+  std::jthread end([&] { leaves.reset(); });
+  daemon.start();
+  const auto event = await_event(stays, Kind::kExporterLost);
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->id, imported.id());
+  EXPECT_EQ(event->reason, Errc::kOk);
+  EXPECT_FALSE(stays.default_scope().error());
+}
+
+TEST(SessionTest, AnExportThatEndedWhileTheDaemonWasAwayIsToldAsOneThatEnded) {
+  TestDaemon daemon;  // lease of 30 s
+  auto shared = share_memory(daemon);
+  daemon.kill();
+  {
+    const Export ends = std::move(shared.exported);
+  }
+  daemon.start();
+  const auto event = await_event(shared.importer, Kind::kExporterLost);
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->reason, Errc::kOk);
+  EXPECT_FALSE(shared.importer.default_scope().error());
+}
+
 TEST(SessionTest, TheSameDaemonTakesTheSessionBackWhenOnlyAConnectionBroke) {
   TestDaemon daemon;
   Session session = open_session(daemon);
@@ -199,7 +231,7 @@ TEST(SessionTest, AHangingDaemonFailsRequestsAtTheirDeadlineAndLateAnswersAreUnd
   EXPECT_TRUE(daemon.reaches([](const BrokerSize& size) { return size.exports == 0; }));
 }
 
-TEST(SessionTest, EndingASessionWhileTheDaemonIsAwayOrHangsDoesNotBlock) {
+TEST(SessionTest, EndingASessionWhileTheDaemonIsAwayOrHangsCostsOneTimeout) {
   TestDaemon daemon;
   for (const bool hangs : {true, false}) {
     std::optional<Session> session = open_session(daemon, 0, 0, 1s);
