@@ -12,12 +12,18 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr Nanos kOverlapMax = 4s;  // heartbeat time-out plus one interval
+constexpr Nanos kInspection = 50ms;
 
 }  // namespace
 
 Cluster::Cluster(std::uint64_t seed) : dice_(seed) {
   by_name_ = chance(50);
   domain_ = chance(80) ? id_of(0xd0) : Uuid{};
+  const std::uint64_t mode = below(4);
+  quorum_ = mode == 0 ? Quorum::kFull : mode == 1 ? Quorum::kNone : Quorum::kRecovery;
+  grace_ = chance(50) ? Nanos(-1) : Nanos(below(2) * 5'000'000'000);
+  recovery_wait_max_ = chance(50) ? Nanos(0) : Nanos(5s);
+  lease_when_silent_ = chance(50);
   node_count_ = 2 + below(5);
   for (std::size_t i = 0; i < node_count_ + 2; ++i) add_host();  // two in reserve
   for (std::size_t i = 0; i < node_count_; ++i) hosts_[i].slot = static_cast<NodeId>(i);
@@ -82,15 +88,32 @@ void Cluster::start(std::size_t host, bool resume, std::optional<NodeId> as) {
   if (!h.powered || h.daemon || !self || *self >= node_count_) return;
   auto d = std::make_unique<Daemon>();
   d->run = ++runs_;
+  d->started = now_;
+  const bool unclean = !resume && !h.last_instance.is_nil() && !as;
   if (!resume || h.last_instance.is_nil()) h.last_instance = id_of(0x1000 + d->run);
+  reached(resume ? "daemon resumed" : "daemon started");
   d->config.domain_id = domain_;
   d->config.instance = h.last_instance;
   d->config.boot_id = id_of(0xb000 + host);
   d->config.version = "sim";
+  d->config.quorum = quorum_;
+  d->config.grace = grace_;
+  d->config.recovery_wait_max = recovery_wait_max_;
+  d->config.lease_when_silent = lease_when_silent_;
+  if (unclean) d->config.former_importers = some_importers(*self);
   d->random = std::make_unique<SeededRandom>(dice_.next_u64());
   d->membership = std::make_unique<Membership>(d->config, *d->random, now_);
   h.daemon = std::move(d);
   step(host, ListChanged{list(), *self});
+}
+
+/// What the journal of an unclean end names.
+std::set<NodeId> Cluster::some_importers(NodeId self) {
+  std::set<NodeId> nodes;
+  for (std::size_t i = 0; i < node_count_; ++i) {
+    if (chance(30) && i != self) nodes.insert(static_cast<NodeId>(i));
+  }
+  return nodes;
 }
 
 void Cluster::kill(std::size_t host, bool notify) {
@@ -110,7 +133,8 @@ void Cluster::kill(std::size_t host, bool notify) {
 void Cluster::inspect() {
   std::map<std::pair<NodeId, Uuid>, std::vector<std::size_t>> holders;  // (id, third) -> hosts
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
-    if (!hosts_[i].daemon) continue;
+    if (!hosts_[i].daemon || hosts_[i].daemon->frozen) continue;
+    check_ready_in_time(*hosts_[i].daemon);
     const Membership& m = *hosts_[i].daemon->membership;
     if (m.status() != DaemonStatus::kReady) continue;
     for (const PeerView& p : m.peers()) {
@@ -129,7 +153,7 @@ void Cluster::inspect() {
         << "two daemons of node " << key.first << " connected";
   }
   std::erase_if(overlaps_, [&](const auto& o) { return !holders.contains(o.first); });
-  at(20ms, [this] { inspect(); });
+  at(kInspection, [this] { inspect(); });
 }
 
 void Cluster::check_whole() {

@@ -24,6 +24,8 @@ inline constexpr Nanos kChaos = std::chrono::seconds(60);  ///< faults come unti
 /// From the end of the faults to a whole domain: dial time-out 5 s + back-off 3 s + silence 3 s,
 /// and some slack.
 inline constexpr Nanos kConvergence = std::chrono::seconds(15);
+/// From the start of a daemon that waits for nobody to READY, in virtual time.
+inline constexpr Nanos kReadyMax = std::chrono::seconds(1);
 
 struct Daemon {
   std::uint64_t run = 0;  // unique for each started daemon, resumed ones included
@@ -31,6 +33,11 @@ struct Daemon {
   std::unique_ptr<SeededRandom> random;
   std::unique_ptr<Membership> membership;
   Time wake = kNever;
+  Time started{};
+  bool frozen = false;  ///< SIGSTOP, or the machine sleeps: events wait
+  bool was_frozen = false;
+  std::deque<MembershipEvent> held;  ///< while frozen
+  std::set<NodeId> joined;           ///< connected at least once in this run
   // What the checkers know of it.
   struct Seen {
     std::optional<Uuid> live;  // joined and not ended
@@ -70,12 +77,14 @@ class Cluster {
   ~Cluster();
 
   void run();
-  std::size_t connects = 0, ends = 0, silences = 0, duplicates = 0;
+  /// What was reached, and how often.
+  std::map<std::string, std::uint64_t> marks;
 
  private:
   // ---- time and chance ----
   std::uint64_t below(std::uint64_t bound) { return dice_.below(bound); }
   bool chance(std::uint64_t percent) { return below(100) < percent; }
+  void reached(const std::string& what) { ++marks[what]; }
   Nanos delay() { return Nanos(50'000 + below(chance(5) ? 200'000'000 : 5'000'000)); }
   void at(Nanos in, std::function<void()> what) { queue_.emplace(now_ + in, std::move(what)); }
   Nanos since_start() const { return now_ - kStart; }
@@ -87,6 +96,7 @@ class Cluster {
   std::string resolve(const std::string& name);
 
   void start(std::size_t host, bool resume, std::optional<NodeId> as = std::nullopt);
+  std::set<NodeId> some_importers(NodeId self);
 
   /// `notify`: the machine is there to reset connections; otherwise peers learn nothing.
   void kill(std::size_t host, bool notify);
@@ -112,6 +122,10 @@ class Cluster {
   void step(std::size_t host, MembershipEvent event);
 
   void note_event(Daemon& d, const MembershipEvent& event);
+  /// The same event once more, later: the machine promises that this is harmless.
+  void repeat(std::size_t host, const Daemon& d, const MembershipEvent& event);
+  void check_ready_conditions(const Daemon& d) const;
+  void check_ready_in_time(const Daemon& d) const;
 
   void apply(std::size_t host, Daemon& d, const Resolve& e);
   void apply(std::size_t host, Daemon& d, const Dial& e);
@@ -138,6 +152,10 @@ class Cluster {
   void cut_for(std::size_t a, std::size_t b, bool both);
   void isolate(std::size_t a);
   void stop_and_restart(std::size_t host);
+  /// SIGSTOP and SIGCONT; for the daemon, time jumps.
+  void freeze(std::size_t host, Nanos time);
+  void freeze_all();
+  void thaw(std::size_t host);
   /// The slot's daemon moves to a reserve host under the same name (a pod that was rescheduled).
   void move(std::size_t host);
   void edit_list();
@@ -165,6 +183,9 @@ class Cluster {
   std::map<std::uint64_t, Time> reconnects_;  // by run
   bool by_name_ = false;
   Uuid domain_;
+  Quorum quorum_ = Quorum::kRecovery;
+  Nanos grace_{-1}, recovery_wait_max_{0};
+  bool lease_when_silent_ = true;
   std::size_t node_count_ = 0;
   std::uint64_t runs_ = 0, inbounds_ = 0;
 };

@@ -13,7 +13,9 @@ void Cluster::step(std::size_t host, MembershipEvent event) {
   Daemon* d = hosts_[host].daemon.get();
   if (d == nullptr) return;
   const std::uint64_t run = d->run;
+  if (d->frozen) return d->held.push_back(std::move(event));
   note_event(*d, event);
+  if (chance(2)) repeat(host, *d, event);
   const bool tick = std::holds_alternative<Tick>(event);
   auto effects = d->membership->step(std::move(event), now_);
   if (tick) {
@@ -32,6 +34,48 @@ void Cluster::step(std::size_t host, MembershipEvent event) {
     hosts_[host].daemon->wake = kNever;
     step(host, Tick{});
   });
+}
+
+void Cluster::repeat(std::size_t host, const Daemon& d, const MembershipEvent& event) {
+  const bool promised =
+      std::holds_alternative<DialFailed>(event) || std::holds_alternative<HelloAnswered>(event) ||
+      std::holds_alternative<StreamLost>(event) || std::holds_alternative<InboundClosed>(event) ||
+      std::holds_alternative<HeartbeatReceived>(event) ||
+      std::holds_alternative<GoodbyeReceived>(event) || std::holds_alternative<GpusReady>(event) ||
+      std::holds_alternative<Tick>(event);
+  if (!promised) return;
+  reached("event repeated");
+  at(delay(), [this, host, run = d.run, event] {
+    if (alive(host, run)) step(host, event);
+  });
+}
+
+/// The GPUs are asked for only once the quorum that was configured is there.
+void Cluster::check_ready_conditions(const Daemon& d) const {
+  if (d.config.quorum == Quorum::kFull) {
+    for (const PeerView& p : d.membership->peers()) {
+      if (p.node == d.membership->self()) continue;
+      EXPECT_EQ(p.state, PairState::kConnected) << "full quorum without node " << p.node;
+    }
+  }
+  const bool gave_up =
+      d.config.recovery_wait_max > 0s && now_ - d.started >= d.config.recovery_wait_max;
+  if (d.config.quorum != Quorum::kRecovery || gave_up) return;
+  const std::size_t slots = d.membership->peers().size();
+  for (const NodeId importer : d.config.former_importers) {
+    EXPECT_TRUE(importer >= slots || d.joined.contains(importer))
+        << "recovered without former importer " << importer;
+  }
+}
+
+/// Whoever need not wait for anybody is READY at once, whatever the network and the peers do.
+void Cluster::check_ready_in_time(const Daemon& d) const {
+  const bool waits = d.config.quorum == Quorum::kFull ||
+                     (d.config.quorum == Quorum::kRecovery && !d.config.former_importers.empty());
+  if (waits || now_ - d.started < kReadyMax || d.was_frozen) return;
+  EXPECT_GE(d.membership->status(), DaemonStatus::kReady)
+      << "node " << d.membership->self() << " is not READY "
+      << (now_ - d.started) / std::chrono::milliseconds(1) << " ms after its start";
 }
 
 void Cluster::note_event(Daemon& d, const MembershipEvent& event) {
@@ -72,7 +116,7 @@ void Cluster::apply(std::size_t host, Daemon&, const HangUp& e) {
 void Cluster::apply(std::size_t host, Daemon& d, const AnswerHello& e) {
   auto s = accepted(host, e.stream);
   if (!s) return;
-  if (e.verdict == HelloVerdict::kDuplicateId) ++duplicates;
+  if (e.verdict == HelloVerdict::kDuplicateId) reached("duplicate refused");
   s->to_instance = d.config.instance;
   send(s, false, [this, s, e] {
     const bool refused = e.verdict != HelloVerdict::kAccepted;
@@ -117,7 +161,9 @@ void Cluster::speak(std::size_t host, Daemon& d, std::uint64_t attempt, std::uin
 
 void Cluster::apply(std::size_t, Daemon& d, const PeerJoined& e) {
   auto& seen = d.seen[e.node];
-  ++connects;
+  reached("peer joined");
+  if (e.returned) reached("peer returned");
+  d.joined.insert(e.node);
   if (e.returned) {
     EXPECT_EQ(seen.live, e.instance) << "returned, but was not live";
   } else {
@@ -129,7 +175,7 @@ void Cluster::apply(std::size_t, Daemon& d, const PeerJoined& e) {
 
 void Cluster::apply(std::size_t, Daemon& d, const PeerEnded& e) {
   auto& seen = d.seen[e.node];
-  ++ends;
+  reached("peer ended");
   EXPECT_EQ(seen.live, e.instance) << "ended, but was not live";
   seen.live.reset();
   seen.silent = false;
@@ -137,14 +183,16 @@ void Cluster::apply(std::size_t, Daemon& d, const PeerEnded& e) {
 
 void Cluster::apply(std::size_t, Daemon& d, const PeerWentSilent& e) {
   auto& seen = d.seen[e.node];
-  ++silences;
+  reached("peer silent");
   EXPECT_EQ(seen.live, e.instance);
   EXPECT_FALSE(seen.silent) << "told silent twice in one outage";
   seen.silent = true;
 }
 
 void Cluster::apply(std::size_t host, Daemon& d, const StatusChanged& e) {
+  reached("status " + std::string(status_word(e.status)));
   if (e.status == DaemonStatus::kInitGpu) {
+    check_ready_conditions(d);
     at(5ms, [this, host, run = d.run] {
       if (alive(host, run)) step(host, GpusReady{});
     });
@@ -152,7 +200,9 @@ void Cluster::apply(std::size_t host, Daemon& d, const StatusChanged& e) {
 }
 
 void Cluster::apply(std::size_t host, Daemon& d, const IdentityLost& e) {
-  EXPECT_EQ(e.exit_code, 75);
+  EXPECT_TRUE(e.exit_code == 75 || (e.exit_code == 76 && d.config.quorum == Quorum::kFull))
+      << e.exit_code << ": " << e.why;
+  reached("identity lost");
   at(1ms, [this, host, run = d.run] {
     if (alive(host, run)) kill(host, true);
   });

@@ -8,7 +8,7 @@ using namespace std::chrono_literals;
 
 void Cluster::fault() {
   const std::size_t a = any_host(), b = any_host();
-  switch (below(11)) {
+  switch (below(13)) {
     case 0:
       return crash_and_restart(a, true);
     case 1:
@@ -29,17 +29,23 @@ void Cluster::fault() {
       return move(a);
     case 9:
       return edit_list();
+    case 10:
+      return freeze(a, Nanos(below(40'000'000'000)));
+    case 11:
+      return freeze_all();
     default:
       return steal_id();
   }
 }
 
 void Cluster::crash_and_restart(std::size_t host, bool resume) {
+  reached("daemon killed");
   kill(host, true);
   at(Nanos(below(20'000'000'000)), [this, host, resume] { start(host, resume); });
 }
 
 void Cluster::power_cut(std::size_t host) {
+  reached("machine lost power");
   kill(host, false);
   hosts_[host].powered = false;
   at(Nanos(below(40'000'000'000)), [this, host] {
@@ -50,6 +56,7 @@ void Cluster::power_cut(std::size_t host) {
 
 void Cluster::cut_for(std::size_t a, std::size_t b, bool both) {
   if (a == b) return;
+  reached(both ? "cable cut" : "cable cut one way");
   cuts_.insert({a, b});
   if (both) cuts_.insert({b, a});
   at(Nanos(below(45'000'000'000)), [this, a, b] {
@@ -59,16 +66,42 @@ void Cluster::cut_for(std::size_t a, std::size_t b, bool both) {
 }
 
 void Cluster::isolate(std::size_t a) {
+  reached("machine isolated");
   for (std::size_t b = 0; b < hosts_.size(); ++b) cut_for(a, b, true);
 }
 
 void Cluster::stop_and_restart(std::size_t host) {
   if (!hosts_[host].daemon) return;
   step(host, StopRequested{});
+  reached("daemon stopped in order");
   at(300ms, [this, host, run = hosts_[host].daemon->run] {
     if (alive(host, run)) kill(host, true);
   });
   at(1s + Nanos(below(10'000'000'000)), [this, host] { start(host, false); });
+}
+
+void Cluster::freeze(std::size_t host, Nanos time) {
+  if (!hosts_[host].daemon || hosts_[host].daemon->frozen) return;
+  reached("daemon stopped for a while");
+  hosts_[host].daemon->frozen = hosts_[host].daemon->was_frozen = true;
+  at(time, [this, host, run = hosts_[host].daemon->run] {
+    if (alive(host, run)) thaw(host);
+  });
+}
+
+void Cluster::freeze_all() {
+  reached("all machines asleep");
+  const Nanos time(below(100'000'000'000));
+  for (std::size_t i = 0; i < hosts_.size(); ++i) freeze(i, time);
+}
+
+void Cluster::thaw(std::size_t host) {
+  Daemon* d = hosts_[host].daemon.get();
+  if (d == nullptr || !std::exchange(d->frozen, false)) return;
+  const std::uint64_t run = d->run;
+  for (MembershipEvent& event : std::exchange(d->held, {})) {
+    if (alive(host, run)) step(host, std::move(event));
+  }
 }
 
 void Cluster::move(std::size_t host) {
@@ -76,6 +109,7 @@ void Cluster::move(std::size_t host) {
   std::size_t free = 0;
   while (free < hosts_.size() && (hosts_[free].slot || hosts_[free].daemon)) ++free;
   if (free == hosts_.size()) return;
+  reached("address moved");
   kill(host, true);
   hosts_[free].slot = std::exchange(hosts_[host].slot, std::nullopt);
   start(free, false);
@@ -85,6 +119,7 @@ void Cluster::move(std::size_t host) {
 }
 
 void Cluster::edit_list() {
+  reached("list edited");
   if (chance(50) && node_count_ < 9) {
     const auto slot = static_cast<NodeId>(node_count_++);
     std::size_t host = host_of_slot(slot);
@@ -117,6 +152,7 @@ void Cluster::tell_list(std::size_t host) {
 void Cluster::steal_id() {
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
     if (hosts_[i].slot || hosts_[i].daemon) continue;
+    reached("id stolen");
     thieves_.insert(i);
     start(i, false, static_cast<NodeId>(below(node_count_)));
     return;
@@ -130,6 +166,7 @@ void Cluster::heal() {
   }
   for (std::size_t i = 0; i < hosts_.size(); ++i) {
     hosts_[i].powered = true;
+    thaw(i);
     tell_list(i);
     at(5ms, [this, i] { start(i, false); });
     // What was scheduled before may still stop or cut something: undo that as well.

@@ -1,4 +1,6 @@
 // The rules of membership, one statement each: the life of a daemon from its start to its stop.
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,6 +23,21 @@ TEST_F(MembershipTest, ALoneDaemonBecomesReady) {
   EXPECT_EQ(pair(0), PairState::kConnected);
   EXPECT_EQ(view(0).status, DaemonStatus::kReady);
   EXPECT_EQ(view(0).address, "10.0.0.1");
+}
+
+// imex-service.md 19, "READY within 1 s": no name, no peer and no timer lies between the start and
+// READY; what the GPUs and the machine need is all that is left of the second.
+TEST_F(MembershipTest, NamesThatNobodyAnswersForDoNotDelayReadiness) {
+  std::string names;
+  for (int i = 0; i < 18; ++i) names += "compute-domain-daemon-" + std::to_string(i) + "\n";
+  const Time start = now;
+  const Effects e = make(names.c_str(), 4);
+  EXPECT_EQ(all<Resolve>(e).size(), 17U);
+  EXPECT_EQ(one<StatusChanged>(e)->status, DaemonStatus::kInitGpu);
+  EXPECT_EQ(one<StatusChanged>(step(GpusReady{}))->status, DaemonStatus::kReady);
+  EXPECT_EQ(now, start);
+  static_cast<void>(run(60s));  // nobody ever answers
+  EXPECT_EQ(m->status(), DaemonStatus::kReady);
 }
 
 TEST_F(MembershipTest, AllPeersAreDialledAtOnceAndNotTheOwnSlot) {

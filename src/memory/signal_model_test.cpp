@@ -1,7 +1,9 @@
 // Every execution of the shipped signal protocol, under a weak memory model: no lost wake-up, no
 // payload seen too early; and for each memory order that matters, that a weaker one is found out.
 
+#include <cstdint>
 #include <iostream>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -18,6 +20,12 @@ constexpr WaitPolicy kNeverSleep{.spin_ns = 0, .pause_ns = 0, .yield_rounds = 0,
 /// One look in each stage.
 constexpr WaitPolicy kAllStages{.spin_ns = 1, .pause_ns = 1, .yield_rounds = 1, .sleep = true};
 constexpr std::uint64_t kPeerLostWord = 10;
+// The checker is one thread: ThreadSanitizer finds nothing in it and makes it thirty times slower.
+#ifdef __SANITIZE_THREAD__
+constexpr bool kSmall = true;
+#else
+constexpr bool kSmall = false;
+#endif
 
 struct Signals {
   explicit Signals(Checker& checker)
@@ -92,7 +100,7 @@ constexpr const char* kRace = "data race";
 TEST(SignalModelTest, NotifyReachesEveryWaiter) {
   expect_proven(notify_against_wait(kSleepAtOnce));
   expect_proven(notify_against_wait(kAllStages));
-  expect_proven(notify_against_wait(kAllStages, 2));
+  if (!kSmall) expect_proven(notify_against_wait(kAllStages, 2));
   expect_proven(notify_against_wait(kSleepAtOnce, 2));
   expect_proven(notify_against_wait(kNeverSleep, 2, {.yields_are_waits = true}));
 }
@@ -119,7 +127,7 @@ TEST(SignalModelTest, AbandonReachesTheWaiter) {
   expect_proven(abandon_against_wait(kAllStages));
 }
 
-TEST(SignalModelTest, CountReachedWinsOverAbandon) {
+Report count_against_abandon(const std::vector<std::uint64_t>& targets) {
   Checker checker;
   Signals s(checker);
   checker.thread("producer", [=](ModelAtomics& m) mutable {
@@ -127,7 +135,7 @@ TEST(SignalModelTest, CountReachedWinsOverAbandon) {
     signal_notify(m, s.words(), 1);
     signal_abandon(m, s.words());
   });
-  for (const std::uint64_t target : {1U, 2U}) {
+  for (const std::uint64_t target : targets) {
     checker.thread("waiter", [=](ModelAtomics& m) mutable {
       const WaitResult result = signal_wait(m, s.words(), target, limits(kSleepAtOnce));
       m.require(result.ok() == (target == 1), "status");
@@ -135,7 +143,13 @@ TEST(SignalModelTest, CountReachedWinsOverAbandon) {
       m.require(m.read(s.payload) == 42, "payload not visible");
     });
   }
-  expect_proven(checker.run());
+  return checker.run();
+}
+
+TEST(SignalModelTest, CountReachedWinsOverAbandon) {
+  expect_proven(count_against_abandon({1}));
+  expect_proven(count_against_abandon({2}));
+  if (!kSmall) expect_proven(count_against_abandon({1, 2}));
 }
 
 TEST(SignalModelTest, AbortReachesTheWaiter) {

@@ -17,10 +17,8 @@ namespace imex::test {
 namespace {
 
 using domain::PairState;
-using std::chrono::seconds;
 using testing::HasSubstr;
 using testing::Not;
-using SteadyClock = std::chrono::steady_clock;
 
 /// The configuration as the Kubernetes driver renders it (section 4): every key, KEY= where it
 /// leaves a value out.
@@ -96,17 +94,17 @@ nlohmann::json domain_of(const TestDaemon& daemon) {
   return nlohmann::json::parse(ctl(daemon, {"-N", "-j"}).out, nullptr, false);
 }
 
-// "nvidia-imex -c F with the exact file: -q prints READY within 1 s; stderr empty."
+// "nvidia-imex -c F with the exact file: -q prints READY within 1 s; stderr empty." That nothing
+// but the machine lies between start and READY: NamesThatNobodyAnswersForDoNotDelayReadiness and
+// OwnSlotFinder.WaitsForNobody; the time itself: bench/memory/daemon.cpp.
 TEST(Acceptance, TheRenderedFileInNameModeWithOneNameThatResolves) {
   Cluster cluster(1);
   cluster.write_list(eighteen_names());
   render(cluster, 0, cluster.directory().write("hosts", hosts_line(cluster, 0, 0)));
   cluster[0].environment["COMPUTE_DOMAIN_UUID"] = "6d4d2d2c-2a54-4b0e-8f0f-3f6f0a8f7a10";
-  const auto start = SteadyClock::now();
   cluster[0].spawn();
   ASSERT_TRUE(cluster[0].wait_ready()) << cluster[0].log();
   const Outcome asked = ctl(cluster[0], {"-q"});
-  EXPECT_LT(SteadyClock::now() - start, seconds(5));  // 1 s of a machine that does nothing else
   EXPECT_EQ(asked.out, "READY\n");
   EXPECT_EQ(asked.err, "");
   EXPECT_EQ(asked.status, 0);

@@ -1,5 +1,13 @@
 #include "identity.hpp"
 
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <utility>
+
 #include <gmock/gmock.h>
 
 namespace imex::domain {
@@ -34,6 +42,26 @@ TEST(OwnSlot, IsDecidedByTheBindAddressAloneWhenThereIsOne) {
 
 TEST(OwnSlot, ComparesLinkLocalAddressesWithoutTheirInterface) {
   EXPECT_EQ(find_own_slot(list_of(1), {"fe80::1"}, "", {"fe80::1%eth0"}).node, 0);
+}
+
+// The rendered list of Kubernetes: 18 names, of which the hosts file knows the own one. The search
+// ends inside the call, so no name server can delay the start.
+TEST(OwnSlotFinder, WaitsForNobodyWhenTheHostsFileNamesTheOwnSlot) {
+  const std::string path = testing::TempDir() + "imex-hosts." + std::to_string(::getpid());
+  std::ofstream(path) << "127.88.0.5 node-4\n";
+  DaemonConfig config;
+  config.bind_ip = "127.88.0.5";
+  net::EventLoop loop;  // never runs
+  net::Resolver::Config names;
+  names.hosts_path = path;
+  net::Resolver resolver(loop, names);
+  OwnSlotFinder finder(resolver, config);
+  std::optional<OwnSlot> own;
+  finder.find(list_of(18), [&own](OwnSlot found) { own = std::move(found); });
+  std::filesystem::remove(path);
+  ASSERT_TRUE(own);
+  EXPECT_EQ(own->node, 4);
+  EXPECT_EQ(own->address, "127.88.0.5");
 }
 
 TEST(InterfaceAddresses, HaveTheLoopbackOne) {
