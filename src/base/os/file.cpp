@@ -1,6 +1,7 @@
 #include "os/file.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,9 +9,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <thread>
 
 #include <fmt/format.h>
 
@@ -83,10 +86,21 @@ bool still_named(int fd, const std::string& path) {
          open_file.st_ino == named.st_ino && open_file.st_dev == named.st_dev;
 }
 
+/// Something to read from a pipe, or its end; false after a second in which nothing came.
+bool wait_for_writer(int fd) {
+  constexpr int kPatienceMs = 1000;
+  pollfd item{fd, POLLIN, 0};
+  const bool came = retry([&] { return ::poll(&item, 1, kPatienceMs); }) > 0;
+  if (!came) errno = EAGAIN;
+  return came;
+}
+
 }  // namespace
 
 Result<std::string> read_file(const std::string& path, std::size_t limit_bytes) {
-  const UniqueFd fd(retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY); }));
+  // A pipe must not hold up its reader: with nobody at the other end it is empty.
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+  const UniqueFd fd(retry([&] { return ::open(path.c_str(), kFlags); }));
   if (!fd) return fail(system_error(errno, fmt::format("open '{}'", path)));
   constexpr std::size_t kStepBytes = 64U << 10U;
   std::string text;
@@ -98,6 +112,10 @@ Result<std::string> read_file(const std::string& path, std::size_t limit_bytes) 
     text.resize(old_bytes + step_bytes);
     const ssize_t got =
         retry([&] { return ::read(fd.get(), text.data() + old_bytes, step_bytes); });
+    if (got < 0 && errno == EAGAIN && wait_for_writer(fd.get())) {
+      text.resize(old_bytes);
+      continue;
+    }
     if (got < 0) return fail(system_error(errno, fmt::format("read '{}'", path)));
     text.resize(old_bytes + static_cast<std::size_t>(got));
     if (got == 0) return text;
@@ -139,7 +157,8 @@ Result<void> write_all(int fd, std::span<const std::byte> bytes, const std::stri
 }
 
 Result<UniqueFd> open_for_append(const std::string& path, bool truncate, std::uint32_t mode) {
-  constexpr int kFlags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY;
+  // Nothing to a file; a pipe without a reader is an error then, and a full one loses lines.
+  constexpr int kFlags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
   // Made apart from opened: only a file of our own gets its mode set against the umask.
   UniqueFd fd(retry([&] { return ::open(path.c_str(), kFlags | O_CREAT | O_EXCL, mode); }));
   if (fd) {
@@ -195,15 +214,26 @@ Result<void> check_own_directory(const std::string& path) {
                           path, ::geteuid(), facts.st_mode & 07777U, facts.st_uid));
 }
 
+bool is_locked(const std::string& path) {
+  const UniqueFd fd(retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW); }));
+  return fd && retry([&] { return ::flock(fd.get(), LOCK_SH | LOCK_NB); }) != 0 &&
+         errno == EWOULDBLOCK;
+}
+
 Result<UniqueFd> lock_file(const std::string& path) {
   constexpr int kTries =
-      16;  // each but the last lost a race against a holder that removed its file
+      16;                    // each but the last lost a race against a holder that removed its file
+  constexpr int kLooks = 8;  // is_locked() of another process has it for microseconds
   for (int i = 0; i < kTries; ++i) {
     UniqueFd fd(retry(
         [&] { return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600); }));
     if (!fd) return fail(system_error(errno, fmt::format("open lock '{}'", path)));
     if (retry([&] { return ::flock(fd.get(), LOCK_EX | LOCK_NB); }) != 0) {
       if (errno != EWOULDBLOCK) return fail(system_error(errno, fmt::format("lock '{}'", path)));
+      if (i < kLooks) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        continue;
+      }
       return fail(Errc::kAlreadyExists,
                   fmt::format("lock '{}' is held by {}", path, holder_of(fd.get())));
     }

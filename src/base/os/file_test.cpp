@@ -50,6 +50,16 @@ TEST_F(FileTest, ReadStopsAtItsLimit) {
   EXPECT_FALSE(read_file("/proc/self/status")->empty()) << "a file without a size";
 }
 
+TEST_F(FileTest, APipeHoldsUpNobody) {
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  EXPECT_EQ(read_file(path("pipe")).value(), "") << "nobody writes";
+  EXPECT_FALSE(open_for_append(path("pipe"), false)) << "nobody reads";
+  const UniqueFd writer(::open(path("pipe").c_str(), O_RDWR | O_CLOEXEC));
+  EXPECT_FALSE(read_file(path("pipe"))) << "a writer that says nothing";
+  ASSERT_EQ(::write(writer.get(), "12345", 5), 5);
+  EXPECT_EQ(read_file(path("pipe"), 4).error().code, Errc::kResourceExhausted);
+}
+
 TEST_F(FileTest, ReadErrorsHaveTheirCodes) {
   EXPECT_EQ(read_file(path("none")).error().code, Errc::kNotFound);
   EXPECT_EQ(read_file(path("")).error().code, Errc::kInvalidArgument);
@@ -172,6 +182,16 @@ TEST_F(FileTest, LockOfAKilledProcessIsFree) {
   EXPECT_NE(refused.error().message.find("process " + std::to_string(holder)), std::string::npos);
   ASSERT_EQ(::kill(holder, SIGKILL), 0);
   ASSERT_EQ(::waitpid(holder, nullptr, 0), holder);
+  EXPECT_TRUE(lock_file(path("lock")));
+}
+
+TEST_F(FileTest, WhetherALockIsHeldCanBeAskedWithoutTakingIt) {
+  EXPECT_FALSE(is_locked(path("lock")));
+  auto lock = lock_file(path("lock"));
+  ASSERT_TRUE(lock) << lock.error().to_string();
+  EXPECT_TRUE(is_locked(path("lock")));
+  lock->reset();
+  EXPECT_FALSE(is_locked(path("lock")));
   EXPECT_TRUE(lock_file(path("lock")));
 }
 

@@ -11,13 +11,16 @@
 
 namespace imex::os {
 
-/// Errors: kNotFound, kPermissionDenied, kResourceExhausted (over `limit_bytes`).
+/// Never waits long: a pipe into which nobody writes for a second is an error, one that nobody has
+/// open for writing is empty. Errors: kNotFound, kPermissionDenied, kResourceExhausted (over
+/// `limit_bytes`; silent pipe).
 [[nodiscard]] Result<std::string> read_file(const std::string& path,
                                             std::size_t limit_bytes = 16U << 20U);
 /// Temporary file beside it, fsync, rename, fsync of the directory.
 [[nodiscard]] Result<void> replace_file(const std::string& path, std::span<const std::byte> bytes,
                                         std::uint32_t mode = 0600);
-/// For writing at the end; made with exactly `mode` if missing, emptied if `truncate`.
+/// For writing at the end; made with exactly `mode` if missing, emptied if `truncate`. Of a pipe:
+/// without blocking, and an error while nobody reads it.
 [[nodiscard]] Result<UniqueFd> open_for_append(const std::string& path, bool truncate,
                                                std::uint32_t mode = 0600);
 /// Writes all of `bytes`; after an error a part may have been written. `path` only for the message.
@@ -34,6 +37,8 @@ namespace imex::os {
 /// Exclusive lock that the kernel drops when the process ends. Errors: kAlreadyExists names the
 /// holder.
 [[nodiscard]] Result<UniqueFd> lock_file(const std::string& path);
+/// Whether some process holds the lock, the calling one included. A missing file: no.
+[[nodiscard]] bool is_locked(const std::string& path);
 /// A new file of `size_bytes` zeros, for reading and writing, whose pages are reserved: to touch
 /// them through a mapping cannot fail later. Errors: kAlreadyExists, kResourceExhausted.
 [[nodiscard]] Result<UniqueFd> create_file(const std::string& path, std::size_t size_bytes,
