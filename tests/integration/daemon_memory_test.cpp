@@ -142,6 +142,11 @@ TEST(DaemonGrants, OutliveACrashAndEndWithTheirRelease) {
   auto memory = Allocation::create(4096);
   ASSERT_TRUE(memory);
   EXPECT_FALSE(a.export_memory(*memory));
+  // Channel 0 alone is left to be seen, once the last session of the other is over.
+  EXPECT_TRUE(eventually([&] {
+    const auto health = cluster[0].health();
+    return health && health->channels.size() == 1 && health->channels.front().channel == 0;
+  }));
 }
 
 }  // namespace

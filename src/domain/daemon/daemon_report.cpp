@@ -92,6 +92,8 @@ void Daemon::fill_health(pb::Health& health) const {
   if (!broker_) return;
   const auto& grants = journal_->state().grants;
   for (const domain::ChannelUsage& usage : broker_->usage()) {
+    // A channel that was released has no socket, and no owner either: it is none of the node now.
+    if (!channels_->is_open(usage.channel) && usage.sessions == 0) continue;
     pb::ChannelUsage& row = *health.add_channels();
     row.set_channel(usage.channel);
     row.set_path(channels_->path(usage.channel));
