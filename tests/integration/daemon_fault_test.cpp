@@ -252,6 +252,61 @@ void expect_closed(const std::string& address, const std::string& port) {
                 address + ":" + port);
 }
 
+/// As many connections as the other side's queue takes, which say nothing.
+std::vector<os::UniqueFd> flood(int domain, const sockaddr* where, socklen_t size) {
+  std::vector<os::UniqueFd> connections;
+  for (int i = 0; i < 200; ++i) {
+    os::UniqueFd socket(::socket(domain, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (::connect(socket.get(), where, size) != 0 && errno != EINPROGRESS) break;
+    connections.push_back(std::move(socket));
+  }
+  return connections;
+}
+std::vector<os::UniqueFd> flood(const std::string& path) {
+  sockaddr_un where{};
+  where.sun_family = AF_UNIX;
+  path.copy(where.sun_path, sizeof where.sun_path - 1);
+  return flood(AF_UNIX, reinterpret_cast<const sockaddr*>(&where), sizeof where);
+}
+std::vector<os::UniqueFd> flood(const std::string& address, const std::string& port) {
+  sockaddr_in where{};
+  where.sin_family = AF_INET;
+  where.sin_port = htons(static_cast<std::uint16_t>(std::stoul(port)));
+  ::inet_pton(AF_INET, address.c_str(), &where.sin_addr);
+  return flood(AF_INET, reinterpret_cast<const sockaddr*>(&where), sizeof where);
+}
+
+TEST(DaemonFaults, AFloodOfConnectionsSilencesNoPortForGood) {
+  Cluster cluster(2);
+  TestDaemon& daemon = cluster[0];
+  daemon.spawn();
+  ASSERT_TRUE(daemon.wait_ready()) << daemon.log();
+  limit(daemon, RLIMIT_NOFILE, static_cast<rlim_t>(descriptors_of(daemon.pid())) + 40);
+  const std::string command = daemon.keys["IMEX_CMD_PORT"], peer = daemon.keys["SERVER_PORT"];
+  const auto said = [&](const std::string& who) {
+    return daemon.wait_log(who + ": connections are turned away");
+  };
+  {
+    const auto held = flood(daemon.run_directory() + "/command.sock");
+    EXPECT_TRUE(said(daemon.run_directory() + "/command.sock"));
+  }
+  EXPECT_TRUE(eventually([&] { return daemon.status().has_value(); })) << "on its own socket";
+  {
+    const auto held = flood(daemon.address(), command);
+    EXPECT_TRUE(said(daemon.address() + ":" + command));
+  }
+  EXPECT_TRUE(eventually([&] {
+    return run_program({"nvidia-imex-ctl", "-i", daemon.address(), command, "-q"}).out == "READY\n";
+  }));
+  {
+    const auto held = flood(daemon.address(), peer);
+    EXPECT_TRUE(said(daemon.address() + ":" + peer));
+  }
+  cluster[1].spawn();
+  ASSERT_TRUE(cluster[1].wait_ready()) << cluster[1].log();
+  EXPECT_TRUE(cluster.wait_up()) << daemon.log();
+}
+
 TEST(DaemonFaults, GarbageOnAnySocketEndsItsSenderAndNothingElse) {
   TwoNodes nodes;
   auto& [cluster, a, b, shared] = nodes;

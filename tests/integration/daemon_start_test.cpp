@@ -146,6 +146,19 @@ TEST(DaemonStart, AnotherDaemonInTheRunDirectoryIsExit72AndIsNotSpokenOf) {
   EXPECT_TRUE(cluster[0].status());
 }
 
+TEST(DaemonStart, WhateverFailsBesideADaemonThatRunsIsNotSpokenOf) {
+  Cluster cluster(2);
+  cluster[0].spawn();
+  ASSERT_TRUE(cluster[0].wait_ready()) << cluster[0].log();
+  cluster[1].keys = cluster[0].keys;
+  EXPECT_EQ(exit_status(cluster[1]), 69);  // started twice
+  cluster[1].keys["IMEX_NODE_CONFIG_FILE"] = cluster.directory().write("none.cfg", "# nobody\n");
+  EXPECT_EQ(exit_status(cluster[1]), 66);
+  cluster[1].keys["SERVER_PORT"] = "0";
+  EXPECT_EQ(exit_status(cluster[1]), 65);
+  EXPECT_FALSE(os::read_file(cluster[0].last_error_path()));
+}
+
 TEST(DaemonStart, BadConfigurationIsExit65) {
   Cluster cluster(1);
   cluster[0].keys["SERVER_PORT"] = "many";

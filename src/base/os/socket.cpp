@@ -98,8 +98,9 @@ Result<void> lock_place(const Place& place) {
   return {};
 }
 
-Result<UniqueFd> make_socket(int flags) {
-  UniqueFd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | flags, 0));
+Result<UniqueFd> make_socket(int flags, UnixSocket kind = UnixSocket::kPackets) {
+  const int type = kind == UnixSocket::kStream ? SOCK_STREAM : SOCK_SEQPACKET;
+  UniqueFd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC | flags, 0));
   if (!fd) return fail(system_error(errno, "create a Unix socket"));
   return fd;
 }
@@ -136,8 +137,8 @@ Result<void> check_replaceable(const std::string& path) {
 
 /// Binds under a name that nobody knows, with no access for others, and only then sets the mode:
 /// renamed into place, the file appears with its final mode and a listener behind it.
-Result<UniqueFd> listen_at(const Place& place, std::uint32_t mode, int backlog) {
-  IMEX_TRY(UniqueFd fd, make_socket(SOCK_NONBLOCK));
+Result<UniqueFd> listen_at(const Place& place, std::uint32_t mode, int backlog, UnixSocket kind) {
+  IMEX_TRY(UniqueFd fd, make_socket(SOCK_NONBLOCK, kind));
   const std::string temporary = fmt::format(".imex-{:016x}", SystemRandom().next_u64());
   // bind() makes the file with the mode of the socket's own inode, less the umask.
   if (::fchmod(fd.get(), 0600) != 0) return fail(system_error(errno, "restrict a new socket"));
@@ -220,14 +221,29 @@ std::vector<UniqueFd> take_fds(msghdr& message) {
   return fds;
 }
 
+Result<UniqueFd> accept_one(int listener, int flags) {
+  for (;;) {
+    UniqueFd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | flags));
+    if (fd) return fd;
+    const int error = errno;
+    if (error == EINTR || error == ECONNABORTED) continue;
+    if (error == EAGAIN) return fail(Errc::kResourceExhausted, "nobody waits");
+    Error result = system_error(error, "accept a connection");
+    // Told apart from "nobody waits": the connection stays in the queue and the listener readable.
+    if (result.code == Errc::kResourceExhausted) result.code = Errc::kUnavailable;
+    return fail(std::move(result));
+  }
+}
+
 }  // namespace
 
-Result<UniqueFd> listen_unix(const std::string& path, std::uint32_t mode, int backlog) {
+Result<UniqueFd> listen_unix(const std::string& path, std::uint32_t mode, int backlog,
+                             UnixSocket kind) {
   IMEX_CHECK_OK(check_path(path));
   IMEX_TRY(const Place place, open_place(path));
   IMEX_CHECK_OK(lock_place(place));
   IMEX_CHECK_OK(check_replaceable(path));
-  auto listener = listen_at(place, mode, backlog);
+  auto listener = listen_at(place, mode, backlog, kind);
   if (!listener)
     return fail(std::move(listener).error().context(fmt::format("listen on '{}'", path)));
   return listener;
@@ -250,19 +266,9 @@ Result<UniqueFd> connect_unix(const std::string& path, std::chrono::milliseconds
   return fd;
 }
 
-Result<UniqueFd> accept_unix(int listener) {
-  for (;;) {
-    UniqueFd fd(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
-    if (fd) return fd;
-    const int error = errno;
-    if (error == EINTR || error == ECONNABORTED) continue;
-    if (error == EAGAIN) return fail(Errc::kResourceExhausted, "nobody waits");
-    Error result = system_error(error, "accept a connection");
-    // Told apart from "nobody waits": the connection stays in the queue and the listener readable.
-    if (result.code == Errc::kResourceExhausted) result.code = Errc::kUnavailable;
-    return fail(std::move(result));
-  }
-}
+Result<UniqueFd> accept_unix(int listener) { return accept_one(listener, 0); }
+
+Result<UniqueFd> accept_stream(int listener) { return accept_one(listener, SOCK_NONBLOCK); }
 
 Result<PeerCredentials> peer_credentials(int socket) {
   ucred facts{};

@@ -145,6 +145,23 @@ TEST_F(SocketTest, AllEightDescriptorsFitWithoutTruncation) {
   EXPECT_EQ(packet->fds.size(), kMaxPassedFds);
 }
 
+TEST_F(SocketTest, AStreamListenerGivesConnectionsThatDoNotBlock) {
+  const auto listener = listen_unix(path("s"), 0600, 8, UnixSocket::kStream);
+  ASSERT_TRUE(listener) << listener.error().to_string();
+  EXPECT_EQ(accept_stream(listener->get()).error().code, Errc::kResourceExhausted)
+      << "nobody waits";
+  EXPECT_EQ(connect_unix(path("s"), seconds(1)).error().code, Errc::kFailedPrecondition);
+  const UniqueFd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un where{};
+  where.sun_family = AF_UNIX;
+  path("s").copy(where.sun_path, sizeof where.sun_path - 1);
+  ASSERT_EQ(::connect(client.get(), reinterpret_cast<const sockaddr*>(&where), sizeof where), 0);
+  const auto server = accept_stream(listener->get());
+  ASSERT_TRUE(server) << server.error().to_string();
+  EXPECT_EQ(::fcntl(server->get(), F_GETFL) & O_NONBLOCK, O_NONBLOCK);
+  EXPECT_EQ(::fcntl(server->get(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
+}
+
 TEST_F(SocketTest, WrongSendsAreRefused) {
   const Pair pair = connect_pair();
   const std::vector<int> nine(kMaxPassedFds + 1, pair.client.get());

@@ -1,13 +1,14 @@
 #include "command_service.hpp"
 
-#include <sys/stat.h>
-
 #include <set>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <imex/command/v1/command.grpc.pb.h>
 
 #include "base/mutex.hpp"
+#include "grpc_listener.hpp"
 #include "grpc_server.hpp"
 
 namespace imex::domain {
@@ -57,6 +58,7 @@ struct CommandService::Impl final : pb::Command::CallbackService {
   net::EventLoop& loop;
   CommandSource& source;
   std::unique_ptr<grpc::Server> server;
+  std::vector<std::unique_ptr<GrpcListener>> listeners;
   // On the loop:
   std::set<std::shared_ptr<Watcher>> watchers;
   net::Timer timer;
@@ -165,32 +167,21 @@ CommandService::~CommandService() {
   if (impl_->server) stop();
 }
 
-Result<std::unique_ptr<CommandService>> CommandService::start(
-    net::EventLoop& loop, const std::vector<std::string>& endpoints, CommandSource& source) {
+Result<std::unique_ptr<CommandService>> CommandService::start(net::EventLoop& loop,
+                                                              std::vector<ServerSocket> sockets,
+                                                              CommandSource& source, LogSink log) {
   auto impl = std::make_unique<Impl>(loop, source);
   grpc::ServerBuilder builder;
   set_server_defaults(builder, kMessageBytesMax);
-  std::vector<int> bound(endpoints.size());
-  for (std::size_t i = 0; i < endpoints.size(); ++i) {
-    builder.AddListeningPort(endpoints[i], grpc::InsecureServerCredentials(), &bound[i]);
+  for (ServerSocket& socket : sockets) {
+    impl->listeners.push_back(
+        std::make_unique<GrpcListener>(loop, std::move(socket), GrpcListener::Share::kCommands, log,
+                                       builder, grpc::InsecureServerCredentials()));
   }
   builder.RegisterService(impl.get());
   impl->server = builder.BuildAndStart();
-  for (std::size_t i = 0; i < endpoints.size(); ++i) {
-    if (bound[i] != 0) continue;  // the first that is not is the one that failed
-    if (endpoints[i].starts_with("unix:")) {
-      return fail(Errc::kInvalidArgument,
-                  fmt::format("command service: cannot make the socket {}", endpoints[i].substr(5)),
-                  "see that its directory exists and the daemon's user may write to it");
-    }
-    return fail(Errc::kAlreadyExists,
-                fmt::format("command service: cannot listen on {}", endpoints[i]),
-                "see whether another program has it, or choose IMEX_CMD_PORT");
-  }
   if (!impl->server) return fail(Errc::kInternal, "command service: gRPC did not start");
-  for (const std::string& endpoint : endpoints) {
-    if (endpoint.starts_with("unix:")) ::chmod(endpoint.c_str() + 5, 0666);
-  }
+  for (const auto& listener : impl->listeners) listener->start();
   return std::unique_ptr<CommandService>(new CommandService(std::move(impl)));
 }
 
@@ -204,6 +195,7 @@ void CommandService::stop() {
   impl_->timer.cancel();
   impl_->tell_all();
   for (const auto& watcher : impl_->watchers) watcher->end();
+  impl_->listeners.clear();
   shut_down(impl_->loop, *impl_->server, kStopGrace);
   bool drained = false;
   impl_->loop.post([&drained] { drained = true; });

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "daemon_log.hpp"
 #include "net/event_loop.hpp"
+#include "server_socket.hpp"
 
 namespace imex::command::v1 {
 class Health;
@@ -25,10 +27,9 @@ class CommandSource {
 
 class CommandService {
  public:
-  /// `endpoints`: "IP:PORT", "[IP]:PORT" or "unix:PATH" (mode 0666: read-only, and the directory
-  /// decides who comes so far). Errors: kAlreadyExists.
+  /// Anybody may connect to `sockets`: what is asked is read-only. Errors: kInternal.
   [[nodiscard]] static Result<std::unique_ptr<CommandService>> start(
-      net::EventLoop& loop, const std::vector<std::string>& endpoints, CommandSource& source);
+      net::EventLoop& loop, std::vector<ServerSocket> sockets, CommandSource& source, LogSink log);
   ~CommandService();
 
   /// The status changed: watchers are told, each at most every 100 ms.

@@ -1,11 +1,10 @@
 #include "control_service.hpp"
 
-#include <sys/stat.h>
-
 #include <fmt/format.h>
 #include <imex/control/v1/control.grpc.pb.h>
 
 #include "control_wire.hpp"
+#include "grpc_listener.hpp"
 #include "grpc_server.hpp"
 
 namespace imex::domain {
@@ -79,6 +78,7 @@ struct ControlService::Impl final : pb::Control::CallbackService {
   net::EventLoop& loop;
   ControlSource& source;
   std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<GrpcListener> listener;
 };
 
 ControlService::ControlService(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -88,25 +88,23 @@ ControlService::~ControlService() {
 
 Result<std::unique_ptr<ControlService>> ControlService::start(net::EventLoop& loop,
                                                               const std::string& path,
-                                                              ControlSource& source) {
+                                                              ControlSource& source, LogSink log) {
+  IMEX_TRY(ServerSocket socket, listen_local(path, 0600));
   auto impl = std::make_unique<Impl>(loop, source);
   grpc::ServerBuilder builder;
   set_server_defaults(builder, kMessageBytesMax);
-  int bound = 0;
-  builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials(), &bound);
+  impl->listener =
+      std::make_unique<GrpcListener>(loop, std::move(socket), GrpcListener::Share::kPeers,
+                                     std::move(log), builder, grpc::InsecureServerCredentials());
   builder.RegisterService(impl.get());
-  // gRPC makes the file inside this call, on this thread: nobody else can open it in any moment.
-  const mode_t former = ::umask(0177);
   impl->server = builder.BuildAndStart();
-  ::umask(former);
-  if (!impl->server || bound == 0) {
-    return fail(Errc::kFailedPrecondition,
-                fmt::format("control service: cannot listen on {}", path));
-  }
+  if (!impl->server) return fail(Errc::kInternal, "control service: gRPC did not start");
+  impl->listener->start();
   return std::unique_ptr<ControlService>(new ControlService(std::move(impl)));
 }
 
 void ControlService::stop() {
+  impl_->listener.reset();
   shut_down(impl_->loop, *impl_->server, kStopGrace);
   impl_->server.reset();
 }

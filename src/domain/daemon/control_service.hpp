@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "daemon_log.hpp"
 #include "domain/journal.hpp"
 #include "net/event_loop.hpp"
 
@@ -38,7 +39,8 @@ class ControlService {
  public:
   [[nodiscard]] static Result<std::unique_ptr<ControlService>> start(net::EventLoop& loop,
                                                                      const std::string& path,
-                                                                     ControlSource& source);
+                                                                     ControlSource& source,
+                                                                     LogSink log);
   ~ControlService();
   /// As PeerServer::stop(). Grants that wait for an answer must have been answered.
   void stop();

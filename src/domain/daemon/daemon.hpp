@@ -102,7 +102,6 @@ class Daemon final : ChannelClients,
   // Start (daemon_start.cpp).
   void fail_start(int exit_code, const Error& error);
   void give_up(int exit_code, const Error& error);
-  [[nodiscard]] Result<void> load_security();
   void start_on(OwnSlot own);
   [[nodiscard]] bool prepare_run_directory(const OwnSlot& own);
   [[nodiscard]] bool open_machines(const OwnSlot& own);
@@ -111,8 +110,15 @@ class Daemon final : ChannelClients,
   [[nodiscard]] BrokerMemory recall_sessions();
   [[nodiscard]] Result<std::unique_ptr<fabric::FabricView>> open_fabric();
   void restore_channels();
-  void watch_files();
   void log_configuration() const;
+
+  // Read at the start and again (daemon_changes.cpp).
+  [[nodiscard]] Result<void> load_security();
+  [[nodiscard]] Result<NodeList> load_node_list() const;
+  void watch_files();
+  void list_changed();
+  void hosts_changed();
+  void look_up_identity();
 
   // Events and effects (daemon_events.cpp).
   void enqueue(AnyEvent event, std::string_view name);
@@ -178,9 +184,6 @@ class Daemon final : ChannelClients,
   void take(const Speaker& from, PeerPayload payload);
   void send_on(NodeId node, const Route& route, const PeerPayload& payload);
   void forget_route(NodeId node, const Route& route);
-  void list_changed();
-  void hosts_changed();
-  void look_up_identity();
 
   // Grants (daemon_control.cpp).
   void grant(GrantAsked asked, std::function<void(Result<GrantGiven>)> done) override;

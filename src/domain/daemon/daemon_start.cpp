@@ -18,7 +18,7 @@
 #include "last_error.hpp"
 #include "os/file.hpp"
 #include "os/process.hpp"
-#include "port_probe.hpp"
+#include "server_socket.hpp"
 
 namespace imex::domain {
 
@@ -36,13 +36,6 @@ net::Resolver::Config resolver_config(const DaemonConfig& config) {
   return resolver;
 }
 
-net::TlsSources tls_sources(AuthSource source, const TlsFiles& files) {
-  net::TlsSources sources{net::PemSource::kFile, files.key, files.certificate, files.authority};
-  if (source == AuthSource::kEnvPath) sources.source = net::PemSource::kEnvPath;
-  if (source == AuthSource::kEnvValue) sources.source = net::PemSource::kEnvValue;
-  return sources;
-}
-
 /// Those of this domain: other domains of the process have other run directories.
 ListeningSockets take_inherited(ListeningSockets& all, const std::string& run_directory) {
   ListeningSockets own;
@@ -52,19 +45,6 @@ ListeningSockets take_inherited(ListeningSockets& all, const std::string& run_di
     each = next;
   }
   return own;
-}
-
-Result<NodeList> read_node_list(const std::string& path) {
-  auto text = os::read_file(path);
-  if (!text) {
-    return fail(std::move(text).error().context("Failed to read node configuration file " + path));
-  }
-  auto list = parse_node_list(*text);
-  if (!list) return fail(std::move(list).error().context("node list " + path));
-  if (list->entries.empty()) {
-    return fail(Errc::kInvalidArgument, fmt::format("node list {}: no entries", path));
-  }
-  return list;
 }
 
 }  // namespace
@@ -112,10 +92,9 @@ void Daemon::give_up(int exit_code, const Error& error) {
   if (failed_) return;
   failed_ = true;
   last_error_ = error.to_string();
-  // In the directory of another daemon the file would say that the one that runs had failed.
-  if (exit_code == ExitCode::kSessionInUse) return events_.failed(exit_code, error);
   const std::string directory =
       run_directory_.empty() ? domain::run_directory(config_, config_.bind_ip) : run_directory_;
+  if (!lock_ && is_served(directory)) return events_.failed(exit_code, error);
   if (auto written = write_last_error(directory, exit_code, error); !written) {
     log_.warn(std::move(written).error().context("last-error.json").to_string());
   }
@@ -134,32 +113,12 @@ void Daemon::log_configuration() const {
   for (const std::string& warning : loaded_.warnings) log_.warn(warning);
 }
 
-Result<void> Daemon::load_security() {
-  if (!config_.auth) return {};
-  if (config_.wants_gss()) {
-    return fail(Errc::kUnsupported,
-                fmt::format("{}: Kerberos is not served, and unprotected is not what was asked for",
-                            config_.auth_mode),
-                "set IMEX_AUTH_ENCRYPTION_MODE=SSL_TLS");
-  }
-  auto server = net::load_tls_identity(tls_sources(config_.auth_source, config_.server_tls));
-  if (!server) return fail(std::move(server).error().context("server TLS"));
-  auto client = net::load_tls_identity(tls_sources(config_.auth_source, config_.client_tls));
-  if (!client) return fail(std::move(client).error().context("client TLS"));
-  server_tls_ = std::move(*server);
-  client_tls_ = std::move(*client);
-  credentials_loaded_ = loop_.now();
-  log_.info("credentials loaded",
-            {{"server", server_tls_->subject}, {"client", client_tls_->subject}});
-  return {};
-}
-
 void Daemon::start() {
   log_configuration();
   if (auto secured = load_security(); !secured) {
     return fail_start(ExitCode::kSecurity, secured.error());
   }
-  auto list = read_node_list(config_.node_list_path);
+  auto list = load_node_list();
   if (!list) return fail_start(ExitCode::kBadNodeList, list.error());
   list_ = std::move(*list);
   for (const NodeEntry& entry : list_.entries) {
@@ -221,8 +180,10 @@ bool Daemon::prepare_run_directory(const OwnSlot& own) {
   }
   auto lock = os::lock_file(run_directory_ + "/lock");
   if (!lock) {
-    fail_start(ExitCode::kSessionInUse,
-               std::move(lock).error().context("another daemon runs here"));
+    const bool taken = lock.error().code == Errc::kAlreadyExists;
+    fail_start(
+        taken ? ExitCode::kSessionInUse : ExitCode::kInternal,
+        std::move(lock).error().context(taken ? "another daemon runs here" : "run directory"));
     return false;
   }
   lock_ = std::move(*lock);
@@ -347,7 +308,7 @@ bool Daemon::open_services(const OwnSlot& own) {
     return false;
   }
   restore_channels();
-  auto control = ControlService::start(loop_, short_directory_ + "/control.sock", *this);
+  auto control = ControlService::start(loop_, short_directory_ + "/control.sock", *this, log);
   if (!control) {
     fail_start(ExitCode::kInternal, control.error());
     return false;
@@ -372,23 +333,29 @@ bool Daemon::open_commands() {
   if (!config_.command_enabled) return true;
   const bool nvidia = config_.personality == Personality::kNvidiaImex;
   std::string address = config_.command_bind_ip;
-  if (address.empty() && nvidia) {
-    address = own_.address.find(':') == std::string::npos ? "0.0.0.0" : "::";
-  }
+  // All interfaces of both families, where the machine has both.
+  if (address.empty() && nvidia) address = listen_tcp("::", 0) ? "::" : "0.0.0.0";
   if (address.empty()) address = own_.address;
-  if (auto free = probe_tcp_port(address, config_.command_port); !free) {
-    const bool taken = free.error().code == Errc::kAlreadyExists;
+  std::vector<ServerSocket> sockets;
+  const auto add = [&](Result<ServerSocket> socket) {
+    if (socket) {
+      sockets.push_back(std::move(*socket));
+      return true;
+    }
+    const bool taken = socket.error().code == Errc::kAlreadyExists;
     fail_start(taken ? ExitCode::kPortInUse : ExitCode::kBadConfig,
-               std::move(free).error().context("command service"));
+               std::move(socket).error().context("command service"));
     return false;
-  }
-  std::vector<std::string> endpoints = {net::endpoint_text(address, config_.command_port)};
-  if (!nvidia) endpoints.push_back("unix:" + short_directory_ + "/command.sock");
-  if (!config_.command_socket.empty()) endpoints.push_back("unix:" + config_.command_socket);
-  auto commands = CommandService::start(loop_, endpoints, *this);
+  };
+  if (!add(listen_tcp(address, config_.command_port))) return false;
+  if (!nvidia && !add(listen_local(short_directory_ + "/command.sock", 0666))) return false;
+  const std::string& configured = config_.command_socket;
+  if (!configured.empty() && !add(listen_local(configured, 0666))) return false;
+  auto commands =
+      CommandService::start(loop_, std::move(sockets), *this,
+                            [this](int level, std::string_view text) { say(level, text); });
   if (!commands) {
-    const bool taken = commands.error().code == Errc::kAlreadyExists;
-    fail_start(taken ? ExitCode::kPortInUse : ExitCode::kBadConfig, commands.error());
+    fail_start(ExitCode::kInternal, commands.error());
     return false;
   }
   commands_ = std::move(*commands);
@@ -421,79 +388,6 @@ void Daemon::restore_channels() {
                              opened.error().to_string()));
     }
   }
-}
-
-void Daemon::watch_files() {
-  const auto watch = [this](const std::string& path, std::function<void()> then) {
-    auto started = net::FileWatch::start(loop_, path, std::move(then));
-    if (started) return std::move(*started);
-    log_.warn(fmt::format("changes are not seen: {}", started.error().message));
-    return std::unique_ptr<net::FileWatch>();
-  };
-  if (config_.watch_list) {
-    list_watch_ = watch(config_.node_list_path, [this] { list_changed(); });
-  }
-  const bool names = std::ranges::any_of(list_.entries, &NodeEntry::is_name);
-  if (names || config_.watch_list) {
-    hosts_watch_ = watch(config_.hosts_file, [this] { hosts_changed(); });
-  }
-}
-
-/// A broken list keeps the former one: whoever edits it sees the line and mends it.
-void Daemon::list_changed() {
-  auto list = read_node_list(config_.node_list_path);
-  if (!list) {
-    log_.error(fmt::format("{}; the former list stays", list.error().to_string()));
-    return;
-  }
-  if (*list == list_) return;
-  if (domain_identity(config_.domain_id, *list) != domain_id_) {
-    return on(IdentityLost{ExitCode::kIdentityChanged, "the node list is that of another domain"});
-  }
-  log_.info(fmt::format("node list changed: {} entries, {} before", list->entries.size(),
-                        list_.entries.size()));
-  list_ = std::move(*list);
-  resolver_.forget();
-  finder_.find(list_, [this](const OwnSlot& own) {
-    // Not in the list any more is as final as another place in it; membership decides.
-    enqueue(MembershipEvent(ListChanged{list_, own.node}), "ListChanged");
-  });
-}
-
-void Daemon::hosts_changed() {
-  resolver_.forget();
-  look_up_identity();
-  enqueue(MembershipEvent(ReconnectRequested{}), "ReconnectRequested");
-}
-
-void Daemon::look_up_identity() {
-  if (!config_.reresolve_identity) return;
-  finder_.find(list_, [this](const OwnSlot& own) {
-    // A name that does not resolve for a moment is no other identity.
-    if (own.node == kNoNode) return log_.warn("own slot of the node list not found; staying as is");
-    if (own.node == own_.node && own.address != own_.address) {
-      return on(IdentityLost{
-          ExitCode::kIdentityChanged,
-          fmt::format("own address changed from {} to {}", own_.address, own.address)});
-    }
-    if (own.node != own_.node) {
-      enqueue(MembershipEvent(ListChanged{list_, own.node}), "ListChanged");
-    }
-  });
-}
-
-void Daemon::reconnect() {
-  if (!server_ || stopping_) return;
-  if (auto secured = load_security(); !secured) {
-    log_.error(fmt::format("{}; the former credentials stay", secured.error().to_string()));
-  }
-  hosts_changed();
-}
-
-void Daemon::reload() {
-  if (!server_ || stopping_) return;
-  list_changed();
-  reconnect();
 }
 
 }  // namespace imex::domain

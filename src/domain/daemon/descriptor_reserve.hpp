@@ -1,6 +1,5 @@
 /// Descriptors that requests of clients do not get, so that the daemon stays reachable when clients
-/// have taken all others: gRPC, for one, gives up a listening socket for good when accept() finds
-/// none.
+/// have taken all others.
 #pragma once
 
 #include <sys/resource.h>
@@ -18,10 +17,17 @@ class DescriptorReserve {
     const int most = limit();
     return fd >= most - size(most);
   }
-  /// Of a connection just accepted: whether not even an answer can be afforded.
+  /// Of a connection of a client or of a command: whether not even an answer can be afforded.
   [[nodiscard]] static bool used_up_by(int fd) noexcept {
     const int most = limit();
     return fd >= most - size(most) / 2;
+  }
+
+  /// Of a connection of another daemon: whether it must go, because what is left is for connections
+  /// and files of our own.
+  [[nodiscard]] static bool exhausted_by(int fd) noexcept {
+    const int most = limit();
+    return fd >= most - size(most) / 4;
   }
 
   /// Lifts the limit of this process as far as it may.

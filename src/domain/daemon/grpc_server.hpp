@@ -49,10 +49,11 @@ namespace imex::domain {
   return {code, text};
 }
 
-/// Port sharing off (two daemons on one port would each get half the connections), bounded
-/// messages.
+/// Bounded messages, and an end for connections that never say anything.
 inline void set_server_defaults(grpc::ServerBuilder& builder, int message_bytes_max) {
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  constexpr int kHandshakeMs = 5000, kStreamsMax = 64;  // streams of one connection
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kStreamsMax);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   builder.AddChannelArgument(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   builder.SetMaxReceiveMessageSize(message_bytes_max);

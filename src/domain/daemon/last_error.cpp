@@ -77,6 +77,8 @@ Result<void> write_last_error(const std::string& run_directory, int exit_status,
   return os::replace_file(file_in(run_directory), std::as_bytes(std::span(text)), 0644);
 }
 
+bool is_served(const std::string& run_directory) { return os::is_locked(run_directory + "/lock"); }
+
 void clear_last_error(const std::string& run_directory) noexcept {
   ::unlink(file_in(run_directory).c_str());
 }
@@ -85,9 +87,10 @@ void report_failed_start(const std::string& config_path, const std::string& stat
                          int exit_status, const Error& error) {
   DaemonConfig config;
   config.state_dir = state_dir.empty() ? configured_state_dir(config_path) : state_dir;
+  const std::string directory = run_directory(config, {});
+  if (is_served(directory)) return;
   // What hinders it is very likely what the error says; standard error has that already.
-  [[maybe_unused]] const auto written =
-      write_last_error(run_directory(config, {}), exit_status, error);
+  [[maybe_unused]] const auto written = write_last_error(directory, exit_status, error);
 }
 
 }  // namespace imex::domain

@@ -19,6 +19,8 @@ namespace imex::domain {
 /// Makes the directory where it is missing. Errors: those of the file system.
 [[nodiscard]] Result<void> write_last_error(const std::string& run_directory, int exit_status,
                                             const Error& error);
+/// Whether a daemon runs in the directory: the file would speak of that one.
+[[nodiscard]] bool is_served(const std::string& run_directory);
 /// A missing file is fine.
 void clear_last_error(const std::string& run_directory) noexcept;
 

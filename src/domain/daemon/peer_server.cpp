@@ -8,11 +8,12 @@
 #include <grpcpp/security/tls_credentials_options.h>
 #include <imex/peer/v1/peer.grpc.pb.h>
 
+#include "grpc_listener.hpp"
 #include "grpc_server.hpp"
 #include "net/resolver.hpp"
 #include "peer_service.hpp"
 #include "peer_stream.hpp"
-#include "port_probe.hpp"
+#include "server_socket.hpp"
 
 namespace imex::domain {
 
@@ -71,6 +72,7 @@ struct PeerServer::Impl final : pb::Peer::CallbackService {
   std::vector<PeerAcceptor*> acceptors;
   std::unordered_map<std::uint64_t, Entry> streams;
   std::unique_ptr<grpc::Server> server;
+  std::unique_ptr<GrpcListener> listener;
   std::shared_ptr<PeerServer::Impl*> self = std::make_shared<PeerServer::Impl*>(this);
   std::atomic<std::uint64_t> last_stream{0};  ///< only counts: relaxed
 };
@@ -186,18 +188,17 @@ Result<std::unique_ptr<PeerServer>> PeerServer::start(net::EventLoop& loop,
                                                       std::uint16_t port,
                                                       const std::optional<net::TlsIdentity>& tls,
                                                       LogSink log) {
-  IMEX_CHECK_OK(probe_tcp_port(address, port));
-  auto impl = std::make_unique<Impl>(loop, std::move(log));
+  IMEX_TRY(ServerSocket socket, listen_tcp(address, port));
+  auto impl = std::make_unique<Impl>(loop, log);
   grpc::ServerBuilder builder;
   set_server_defaults(builder, kPeerMessageBytesMax);
-  const std::string endpoint = net::endpoint_text(address, port);
-  int bound = 0;
-  builder.AddListeningPort(endpoint, server_credentials(tls), &bound);
+  impl->listener =
+      std::make_unique<GrpcListener>(loop, std::move(socket), GrpcListener::Share::kPeers,
+                                     std::move(log), builder, server_credentials(tls));
   builder.RegisterService(impl.get());
   impl->server = builder.BuildAndStart();
-  if (!impl->server || bound == 0) {
-    return fail(Errc::kAlreadyExists, fmt::format("listen on {}: taken meanwhile", endpoint));
-  }
+  if (!impl->server) return fail(Errc::kInternal, "peer service: gRPC did not start");
+  impl->listener->start();
   return std::unique_ptr<PeerServer>(new PeerServer(std::move(impl)));
 }
 
@@ -232,6 +233,7 @@ void PeerServer::stop() {
     entry.acceptor = nullptr;
     entry.stream->close();
   }
+  impl_->listener.reset();
   shut_down(impl_->loop, *impl_->server, kStopGrace);
   // What gRPC's last callbacks posted still names this object: it runs before the object goes.
   bool drained = false;

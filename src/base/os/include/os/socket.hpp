@@ -17,11 +17,13 @@ struct PeerCredentials {
   std::int32_t pid = 0;  ///< 0 when the peer lives in a sibling PID namespace
 };
 
-/// Binds and listens, SOCK_SEQPACKET, non-blocking. Paths over 107 bytes work (bound through the
-/// directory's descriptor). A socket file nobody listens on is replaced; a live one is
-/// kAlreadyExists. The file appears with its final mode in one step.
+enum class UnixSocket : std::uint8_t { kPackets, kStream };
+/// Binds and listens, SOCK_SEQPACKET unless asked otherwise, non-blocking. Paths over 107 bytes
+/// work (bound through the directory's descriptor). A socket file nobody listens on is replaced; a
+/// live one is kAlreadyExists. The file appears with its final mode in one step.
 [[nodiscard]] Result<UniqueFd> listen_unix(const std::string& path, std::uint32_t mode,
-                                           int backlog = 128);
+                                           int backlog = 128,
+                                           UnixSocket kind = UnixSocket::kPackets);
 /// Errors: kNotFound, kPermissionDenied, kUnavailable (nobody listens), kDeadlineExceeded. Blocking
 /// socket. Long paths work.
 [[nodiscard]] Result<UniqueFd> connect_unix(const std::string& path,
@@ -30,6 +32,8 @@ struct PeerCredentials {
 /// has no descriptor or memory for the connection, which then stays in the queue. The socket made
 /// is blocking.
 [[nodiscard]] Result<UniqueFd> accept_unix(int listener);
+/// The same of a stream listener, TCP or Unix; the socket made is non-blocking.
+[[nodiscard]] Result<UniqueFd> accept_stream(int listener);
 [[nodiscard]] Result<PeerCredentials> peer_credentials(int socket);
 
 inline constexpr std::size_t kMaxPassedFds = 8;

@@ -1,8 +1,9 @@
-#include "port_probe.hpp"
+#include "server_socket.hpp"
 
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <netdb.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include <cerrno>
 #include <memory>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -18,6 +20,7 @@
 #include "net/resolver.hpp"
 #include "os/fd.hpp"
 #include "os/file.hpp"
+#include "os/socket.hpp"
 
 namespace imex::domain {
 
@@ -83,7 +86,7 @@ std::string holder_of(std::uint16_t port) {
 
 }  // namespace
 
-Result<void> probe_tcp_port(const std::string& address, std::uint16_t port) {
+Result<ServerSocket> listen_tcp(const std::string& address, std::uint16_t port) {
   const std::string endpoint = net::endpoint_text(address, port);
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
@@ -93,13 +96,14 @@ Result<void> probe_tcp_port(const std::string& address, std::uint16_t port) {
     return fail(Errc::kInvalidArgument, fmt::format("listen on {}: not an address", endpoint));
   }
   const std::unique_ptr<addrinfo, FreeAddress> info(raw);
-  const os::UniqueFd socket(::socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  os::UniqueFd socket(::socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket) return fail(system_error(errno, "listen on " + endpoint));
   const int on = 1;
   ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  const bool bound =
-      ::bind(socket.get(), info->ai_addr, info->ai_addrlen) == 0 && ::listen(socket.get(), 1) == 0;
-  if (bound) return {};
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // accepted ones inherit it
+  const bool bound = ::bind(socket.get(), info->ai_addr, info->ai_addrlen) == 0 &&
+                     ::listen(socket.get(), SOMAXCONN) == 0;
+  if (bound) return ServerSocket{std::move(socket), endpoint, {}};
   const int problem = errno;
   Error error = system_error(problem, "listen on " + endpoint);
   if (problem == EADDRINUSE) {
@@ -109,6 +113,11 @@ Result<void> probe_tcp_port(const std::string& address, std::uint16_t port) {
                                 : fmt::format("{} has the port", holder);
   }
   return fail(std::move(error));
+}
+
+Result<ServerSocket> listen_local(const std::string& path, std::uint32_t mode) {
+  IMEX_TRY(os::UniqueFd socket, os::listen_unix(path, mode, SOMAXCONN, os::UnixSocket::kStream));
+  return ServerSocket{std::move(socket), path, path};
 }
 
 }  // namespace imex::domain
