@@ -42,15 +42,22 @@ inline void send_packet(Lane& lane, const Link& link, const PacketMessage& messa
   wake(*link.header);
 }
 
-/// Into `target`, of message.lines * kLinePayload bytes. False: the wait has ended.
+/// Into `target`, of message.bytes. False: the wait has ended.
 [[nodiscard]] inline bool receive_packet(Lane& lane, const Link& link, const PacketMessage& message,
                                          std::byte* target) {
   const PacketLine* lines = link.packets_in + message.slot;
+  const std::uint32_t whole = static_cast<std::uint32_t>(message.bytes / kLinePayload);
+  const std::size_t rest = message.bytes % kLinePayload;
   return packet_receive(
       lane.atomics, HostLines{link.packets_in + message.slot}, message.lines, message.number,
       lane.overrun, [&](auto&& poll) { return lane.waits.until(*link.header, poll); },
       [&](std::uint32_t i) {
-        std::memcpy(target + i * kLinePayload, lines[i].payload, kLinePayload);
+        std::byte* to = target + i * kLinePayload;
+        if (i < whole) [[likely]] {
+          std::memcpy(to, lines[i].payload, kLinePayload);
+        } else if (rest != 0) {
+          std::memcpy(to, lines[i].payload, rest);
+        }
       });
 }
 

@@ -114,11 +114,9 @@ bool swap_small_parts(Lane& lane, const Parts& parts, std::size_t bytes) {
     const std::uint32_t peer = lane.peer(i);
     send_packet(lane, lane.links[peer], message, parts.sends[peer].data());
   }
-  std::byte* staging = lane.scratch_of(kPacketBytesMax);
   for (std::uint32_t i = 0; i + 1 < lane.ranks; ++i) {
     const std::uint32_t peer = lane.peer(i);
-    if (!receive_packet(lane, lane.links[peer], message, staging)) return false;
-    if (bytes != 0) std::memcpy(parts.receives[peer].data(), staging, bytes);
+    if (!receive_packet(lane, lane.links[peer], message, parts.receives[peer].data())) return false;
   }
   prefetch_next_packet(lane, message);
   return true;
