@@ -27,10 +27,17 @@ namespace {
 /// Of each of three sizes, when a communicator begins: some 100 us for two ranks.
 constexpr std::size_t kCostSamples = 41;
 
+#ifdef IMEX_CHECKED
+constexpr bool kCheckedBuild = true;
+#else
+constexpr bool kCheckedBuild = false;
+#endif
+
 bool check_wanted(const CommunicatorOptions& options) {
   if (options.check) return *options.check;
   const char* text = std::getenv("IMEX_CHECK");  // NOLINT(concurrency-mt-unsafe)
-  return text != nullptr && std::string_view(text) == "1";
+  const std::string_view wish = text == nullptr ? "" : text;
+  return wish == "1" || (kCheckedBuild && wish != "0");
 }
 
 /// What each rank tells the others once.
