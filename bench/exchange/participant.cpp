@@ -85,7 +85,7 @@ Result<std::byte*> Participant::make_vector(std::size_t bytes, bool registered,
     IMEX_TRY(memory, PrivateMemory::create(bytes, options_.pages));
     return memory.data();
   }
-  IMEX_TRY(const auto vector, comm_->allocate(bytes));
+  IMEX_TRY(const auto vector, comm_->allocate(bytes, {.pages = options_.pages}));
   IMEX_TRY(const PageKind kind, page_kind_of(vector.data(), bytes));
   IMEX_CHECK_OK(check_pages(options_.pages, kind, "registered memory"));
   return vector.data();

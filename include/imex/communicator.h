@@ -28,6 +28,7 @@ extern "C" {
 #endif
 
 typedef struct imex_session imex_session; /* see imex.h */
+struct imex_allocation_options;           /* see imex.h */
 
 /** What names a group of ranks before they have met. Treat it as a secret. */
 typedef struct imex_unique_id {
@@ -221,6 +222,12 @@ IMEX_API void imex_request_end(imex_request* request);
 /** Collective: zeroed memory of the same size in every rank, mapped by all, for as long as the
  * communicator lives. Errors: IMEX_RESOURCE_EXHAUSTED. */
 IMEX_API int imex_communicator_allocate(imex_communicator* communicator, size_t bytes, void** out);
+/** The same on memory as `options` say (NULL: the defaults), which are the same in all ranks.
+ * Errors: IMEX_INVALID_ARGUMENT; IMEX_RESOURCE_EXHAUSTED in all ranks when one has no such memory,
+ * which leaves the communicator as it was. */
+IMEX_API int imex_communicator_allocate_with(imex_communicator* communicator, size_t bytes,
+                                             const struct imex_allocation_options* options,
+                                             void** out);
 /** Where `bytes` at `buffer`, within memory from imex_communicator_allocate(), lie in `peer`. */
 IMEX_API int imex_communicator_peer_memory(const imex_communicator* communicator,
                                            const void* buffer, size_t bytes, uint32_t peer,
@@ -243,7 +250,8 @@ IMEX_API void imex_communicator_abort(imex_communicator* communicator);
 /** Why the communicator is of no more use, with imex_last_error(); IMEX_OK while it is. */
 IMEX_API int imex_communicator_error(const imex_communicator* communicator);
 /** Collective among the survivors: one without the ranks `dead` (in this one's numbers), in the
- * same order, under the next generation. All survivors name the same ranks. */
+ * same order, under the next generation. All survivors name the same ranks. With none dead: one
+ * more of all. At most 8 times in all, whether it succeeded or not. */
 IMEX_API int imex_communicator_shrink(imex_communicator* communicator, const uint32_t* dead,
                                       size_t dead_count, imex_communicator** out);
 /** A color that is none: the rank will have no part in what imex_communicator_split() makes. */

@@ -29,6 +29,7 @@
 #include <string_view>
 #include <vector>
 
+#include <imex/allocation.hpp>
 #include <imex/data_type.hpp>
 #include <imex/export.h>
 #include <imex/result.hpp>
@@ -246,9 +247,11 @@ class IMEX_API Communicator {
                                               std::uint32_t lane = 0);
   [[nodiscard]] Result<Request> start_barrier(std::uint32_t lane = 0);
 
-  /// Collective: memory of the same size in every rank, zeroed, mapped by all. Lives as long as the
-  /// communicator. Errors: kResourceExhausted.
-  [[nodiscard]] Result<std::span<std::byte>> allocate(std::size_t bytes);
+  /// Collective: memory of the same size in every rank, zeroed, mapped by all; all ask for the same
+  /// pages. Lives as long as the communicator. Errors: kInvalidArgument; kResourceExhausted in all
+  /// ranks when one has no such memory, which names it and leaves the communicator as it was.
+  [[nodiscard]] Result<std::span<std::byte>> allocate(std::size_t bytes,
+                                                      const AllocationOptions& options = {});
   /// `offset` bytes into `peer`'s part of the buffer that allocate() returned here.
   [[nodiscard]] Result<std::span<std::byte>> peer_memory(std::span<const std::byte> buffer,
                                                          std::uint32_t peer) const;
@@ -274,9 +277,9 @@ class IMEX_API Communicator {
 
   /// Collective among the survivors: a new communicator without the ranks `dead` (in this one's
   /// numbers), in the same order, under the next generation. All survivors name the same ranks.
-  /// Succeeds once; may be tried again, with more ranks, when another one was lost meanwhile: 8
-  /// times. Errors: kPeerLost with the rank, kDeadlineExceeded, kFailedPrecondition,
-  /// kResourceExhausted.
+  /// With none dead: one more communicator of all. At most 8 times in all, whether it succeeded or
+  /// not: when another rank was lost meanwhile, again with that one too. Errors: kPeerLost with the
+  /// rank, kDeadlineExceeded, kInvalidArgument, kResourceExhausted.
   [[nodiscard]] Result<Communicator> shrink(std::span<const std::uint32_t> dead);
   /// Collective on all ranks: a new communicator for those of one color, ordered by `key`, then by
   /// rank, under the next generation; nothing for a rank without a color. Uses lane 0.

@@ -96,12 +96,13 @@ Core::~Core() {
   }
   for (const std::uint64_t id : watched_) watch_->forget(id);
   if (window_ == nullptr) return;
+  // Why this one ends, if it is no choice of its own: whoever sees it gone shall know the reason,
+  // which may still be on its way to others.
+  const std::uint64_t reason = header().abort.word.load(std::memory_order_acquire);
+  if (reason != 0) tell_peers([&](WindowHeader& peer) { abort_rank(peer, reason); });
   // Release: all that this rank stored for its peers comes before.
   header().departed.store(1, std::memory_order_release);
-  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
-    if (rank == who_.rank || peers_[rank].data == nullptr) continue;
-    reach(rank, [](WindowHeader& peer) { wake(peer); });
-  }
+  tell_peers([](WindowHeader& peer) { wake(peer); });
 }
 
 WindowHeader& Core::header() const noexcept { return *at<WindowHeader>(window_->data(), 0); }
@@ -204,8 +205,10 @@ Result<void> Core::open_windows(const std::vector<MemoryName>& names) {
     if (rank == who_.rank) continue;
     auto opened = connector_->open(names[rank], layout_.window_bytes());
     if (!opened) {
-      return fail(
-          std::move(opened).error().context(fmt::format("map the window of rank {}", rank)));
+      Error error =
+          std::move(opened).error().context(fmt::format("map the window of rank {}", rank));
+      error.rank = rank;
+      return fail(std::move(error));
     }
     peers_[rank] = std::move(*opened);
     IMEX_TRY(const auto hold, begin_hold(peers_[rank]));
@@ -253,8 +256,6 @@ void Core::make_lanes() {
     if (recorder_ != nullptr) lane->recorder = recorder_->lane(number);
     lane->waits.set_recorder(lane->recorder);
     lane->buffers = &buffers_;
-    lane->sources.resize(who_.ranks);
-    lane->targets.resize(who_.ranks);
     link_lane(*lane, number);
     lanes_.push_back(std::move(lane));
   }
@@ -311,10 +312,7 @@ std::vector<std::uint32_t> Core::lost_ranks() const {
 
 void Core::abort_all(std::uint64_t word) noexcept {
   abort_rank(header(), word);
-  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
-    if (rank == who_.rank) continue;
-    reach(rank, [&](WindowHeader& peer) { abort_rank(peer, word); });
-  }
+  tell_peers([&](WindowHeader& peer) { abort_rank(peer, word); });
 }
 
 Result<std::shared_ptr<StartedOperation>> Core::start(std::uint32_t lane,

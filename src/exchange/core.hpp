@@ -107,7 +107,7 @@ class Core {
   Result<void> wait_signal(std::uint32_t peer, std::uint64_t count, std::uint32_t signal,
                            std::uint32_t lane);
 
-  Result<std::span<std::byte>> allocate(std::size_t bytes);
+  Result<std::span<std::byte>> allocate(std::size_t bytes, const AllocationOptions& options);
   Result<std::span<std::byte>> peer_memory(std::span<const std::byte> buffer,
                                            std::uint32_t peer) const;
   /// Runs `operation` on this object after those that were started on the lane before.
@@ -162,6 +162,13 @@ class Core {
     if (hold) use(header_of(rank));
     return hold.has_value();
   }
+  /// Calls `use` with the header of every peer whose window is mapped and not withdrawn.
+  template <class Use>
+  void tell_peers(Use&& use) const {
+    for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+      if (rank != who_.rank && peers_[rank].data != nullptr) reach(rank, use);
+    }
+  }
   [[nodiscard]] std::uint64_t options_digest() const noexcept;
   /// 0, or why the communicator is of no more use.
   [[nodiscard]] std::uint64_t abort_word() const noexcept;
@@ -189,7 +196,10 @@ class Core {
   [[nodiscard]] Result<void> compare_calls(Lane& lane, const CallFacts& call);
   /// Keeps imported memory in place for an operation.
   [[nodiscard]] Result<void> hold_imports(Lane& lane) const;
-  Result<std::span<std::byte>> allocate_everywhere(std::size_t bytes);
+  Result<std::span<std::byte>> allocate_everywhere(std::size_t bytes,
+                                                   const AllocationOptions& options);
+  /// The own part, published; the error names this rank.
+  [[nodiscard]] Result<Buffer> make_buffer(std::size_t bytes, const AllocationOptions& options);
   [[nodiscard]] bool can(Algorithm algorithm, std::size_t bytes, bool registered) const noexcept;
   Result<void> try_all_reduce(Lane& lane, Trial& trial, const CallFacts& facts,
                               const std::function<bool(Algorithm)>& run);
@@ -203,7 +213,12 @@ class Core {
     MemoryName name{};
   };
   using Look = std::function<std::optional<Said>(const WindowHeader& peer)>;
-  Result<Said> await_notice(std::uint32_t rank, Ends ends, const Look& look) const;
+  Result<Said> await_notice(std::uint32_t rank, Ends ends, const Look& look,
+                            SteadyTime deadline) const;
+  [[nodiscard]] SteadyTime wait_deadline() const { return deadline_after(options_.timeout); }
+  /// Memory of a rank that took part a moment ago could not be opened, as `found` says. Where it is
+  /// no more: because the rank is lost, or has been told of an abort before this one.
+  [[nodiscard]] Error why_gone(std::uint32_t rank, Ends ends, Error found) const;
   /// A collective of all ranks: equally often in each.
   Result<std::vector<MemoryName>> swap_notices(std::uint64_t digest, const MemoryName& name,
                                                Ends ends);
@@ -232,7 +247,6 @@ class Core {
   TuningTable tuning_;
   std::uint64_t notices_ = 0;
   std::uint32_t shrinks_ = 0;  ///< tried
-  bool shrunk_ = false;
 
   std::shared_ptr<PeerWatch> watch_;
   std::vector<std::uint64_t> watched_;

@@ -391,32 +391,32 @@ Result<void> Core::swap_equal_parts(Lane& lane, const CallFacts& facts, const Pa
 
 Result<void> Core::all_gather(const std::byte* in, std::byte* out, std::size_t bytes,
                               std::uint32_t number) {
-  std::vector<std::span<const std::byte>> sends(who_.ranks, {in, bytes});
-  std::vector<std::span<std::byte>> receives(who_.ranks);
-  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
-    receives[rank] = {out + rank * bytes, bytes};
-  }
-  std::byte* const own = receives[who_.rank].data();
+  std::byte* const own = out + who_.rank * bytes;
   if (own != in && !apart(in, bytes, out, bytes * who_.ranks)) return overlap(bytes);
   const CallFacts facts{.kind = CallFacts::Kind::kAllGather, .bytes = bytes};
   IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
   if (own != in && bytes != 0) std::memcpy(own, in, bytes);
-  return swap_equal_parts(turn.lane(), facts, {.sends = sends, .receives = receives});
+  Lane& lane = turn.lane();
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    lane.sends[rank] = {in, bytes};
+    lane.receives[rank] = {out + rank * bytes, bytes};
+  }
+  return swap_equal_parts(lane, facts, {.sends = lane.sends, .receives = lane.receives});
 }
 
 Result<void> Core::all_to_all(const std::byte* in, std::byte* out, std::size_t bytes,
                               std::uint32_t number) {
-  std::vector<std::span<const std::byte>> sends(who_.ranks);
-  std::vector<std::span<std::byte>> receives(who_.ranks);
-  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
-    sends[rank] = {in + rank * bytes, bytes};
-    receives[rank] = {out + rank * bytes, bytes};
-  }
   if (!apart(in, bytes * who_.ranks, out, bytes * who_.ranks)) return overlap(bytes);
   const CallFacts facts{.kind = CallFacts::Kind::kAllToAll, .bytes = bytes};
   IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
-  if (bytes != 0) std::memcpy(receives[who_.rank].data(), sends[who_.rank].data(), bytes);
-  return swap_equal_parts(turn.lane(), facts, {.sends = sends, .receives = receives});
+  const std::size_t own = who_.rank * bytes;
+  if (bytes != 0) std::memcpy(out + own, in + own, bytes);
+  Lane& lane = turn.lane();
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    lane.sends[rank] = {in + rank * bytes, bytes};
+    lane.receives[rank] = {out + rank * bytes, bytes};
+  }
+  return swap_equal_parts(lane, facts, {.sends = lane.sends, .receives = lane.receives});
 }
 
 Result<void> Core::all_to_all_v(const Parts& parts, std::uint32_t number) {

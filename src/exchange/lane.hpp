@@ -76,7 +76,15 @@ struct Leg {
 /// Not thread-safe but for `busy`.
 struct Lane {
   Lane(std::uint32_t rank_, std::uint32_t ranks_, const Waits& waits_, std::size_t slot_bytes_)
-      : rank(rank_), ranks(ranks_), slot_bytes(slot_bytes_), waits(waits_), links(ranks_) {}
+      : rank(rank_),
+        ranks(ranks_),
+        slot_bytes(slot_bytes_),
+        waits(waits_),
+        links(ranks_),
+        sources(ranks_),
+        targets(ranks_),
+        sends(ranks_),
+        receives(ranks_) {}
 
   const std::uint32_t rank;
   const std::uint32_t ranks;
@@ -97,6 +105,8 @@ struct Lane {
   std::vector<const std::byte*> sources;
   std::vector<std::byte*> targets;
   std::vector<Leg> legs;
+  std::vector<std::span<const std::byte>> sends;
+  std::vector<std::span<std::byte>> receives;
   std::vector<Import::Operation> holds;  ///< of the operation that runs
   /// Written by the thread that has the lane, read by Communicator::counters().
   struct {

@@ -211,9 +211,16 @@ int imex_barrier(imex_communicator* communicator, uint32_t lane) {
 // ---- memory ----
 
 int imex_communicator_allocate(imex_communicator* communicator, size_t bytes, void** out) {
+  return imex_communicator_allocate_with(communicator, bytes, nullptr, out);
+}
+
+int imex_communicator_allocate_with(imex_communicator* communicator, size_t bytes,
+                                    const imex_allocation_options* options, void** out) {
   if (communicator == nullptr) return missing("communicator");
   if (out == nullptr) return missing("out");
-  const auto memory = communicator->value.allocate(bytes);
+  const auto chosen = imex::c::to_allocation_options(options);
+  if (!chosen) return failed(chosen.error());
+  const auto memory = communicator->value.allocate(bytes, *chosen);
   if (!memory) return failed(memory.error());
   *out = memory->data();
   return IMEX_OK;
