@@ -38,6 +38,8 @@ Participant::Participant(const TickBoard& board, const ExchangeOptions& options,
 Result<Communicator> Participant::meet() {
   CommunicatorOptions wanted;
   wanted.algorithm = options_.algorithm;
+  // The one that the default order leaves no room for.
+  if (wanted.algorithm == Algorithm::kTwoLevel) wanted.determinism = Determinism::kConsistent;
   // Also in a build that checks by default: figures are those of the exchange alone.
   if (std::getenv("IMEX_CHECK") == nullptr) wanted.check = false;  // NOLINT(concurrency-mt-unsafe)
   UniqueId& id = ruler_.board().head().id;

@@ -115,8 +115,12 @@ enum class Algorithm : std::uint8_t {
   kRing = 3,        ///< one-shot through a ring of slots
   kRegistered = 4,  ///< two-shot in place; buffers from allocate() only
   kSingleCopy = 5,  ///< two-shot; reads the peers' private memory through the kernel
+  /// Within each group of near ranks to its first one, among these, and back. Where there are such
+  /// groups, for determinism kConsistent and kFast and all but kAvg; partial sums are rounded to
+  /// the type.
+  kTwoLevel = 6,
 };
-inline constexpr std::uint32_t kAlgorithmCount = 6;
+inline constexpr std::uint32_t kAlgorithmCount = 7;
 [[nodiscard]] IMEX_API std::string_view algorithm_name(Algorithm algorithm) noexcept;
 [[nodiscard]] IMEX_API std::optional<Algorithm> algorithm_from_name(std::string_view name) noexcept;
 
@@ -127,6 +131,9 @@ struct CommunicatorOptions {
   std::chrono::milliseconds timeout{30'000};
   Determinism determinism = Determinism::kOrderInvariant;
   Algorithm algorithm = Algorithm::kAuto;  ///< of every all_reduce that can be done this way
+  /// Ranks of one number are near each other; for kTwoLevel. Set in all ranks or in none. Unset: by
+  /// the L3 cache, else by the NUMA node, that all cores of this thread share.
+  std::optional<std::uint32_t> locality{};
   /// How waits go; unset: by the number of ranks and of usable cores.
   std::optional<WaitPolicy> wait{};
   /// Compare operation, size and type across ranks before each operation; the same in all ranks.

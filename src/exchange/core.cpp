@@ -44,6 +44,7 @@ bool check_wanted(const CommunicatorOptions& options) {
 struct RankFacts {
   Costs costs;
   os::CoreMask cores{};
+  Locality locality;
   std::uint32_t quota = 1;  ///< cores that this rank may use, its control group's limit included
   std::uint32_t reserved = 0;
 };
@@ -219,22 +220,29 @@ Result<void> Core::open_windows(const std::vector<MemoryName>& names) {
   return {};
 }
 
+void link_pair(Link& link, const Layout& layout, const Pairing& pair) noexcept {
+  const auto [lane, self, peer, own, other] = pair;
+  link.in = at<PeerBlock>(own, layout.block(lane, self, peer));
+  link.out = at<PeerBlock>(other, layout.block(lane, peer, self));
+  link.packets_in = at<PacketLine>(own, layout.packets(lane, self, peer));
+  link.packets_out = at<PacketLine>(other, layout.packets(lane, peer, self));
+  link.mail_in = at<PacketLine>(own, layout.mailbox(lane, self, peer));
+  link.mail_out = at<PacketLine>(other, layout.mailbox(lane, peer, self));
+  link.ring_in = own + layout.ring(lane, self, peer);
+  link.ring_out = other + layout.ring(lane, peer, self);
+}
+
 void Core::link_lane(Lane& lane, std::uint32_t number) {
-  std::byte* const own = window_->data();
   for (std::uint32_t peer = 0; peer != who_.ranks; ++peer) {
     if (peer == who_.rank) continue;
-    std::byte* const other = peers_[peer].data;
-    const std::uint32_t self = who_.rank;
     Link& link = lane.links[peer];
-    link.header = at<WindowHeader>(other, 0);
-    link.in = at<PeerBlock>(own, layout_.block(number, self, peer));
-    link.out = at<PeerBlock>(other, layout_.block(number, peer, self));
-    link.packets_in = at<PacketLine>(own, layout_.packets(number, self, peer));
-    link.packets_out = at<PacketLine>(other, layout_.packets(number, peer, self));
-    link.mail_in = at<PacketLine>(own, layout_.mailbox(number, self, peer));
-    link.mail_out = at<PacketLine>(other, layout_.mailbox(number, peer, self));
-    link.ring_in = own + layout_.ring(number, self, peer);
-    link.ring_out = other + layout_.ring(number, peer, self);
+    link_pair(link, layout_,
+              {.lane = number,
+               .self = who_.rank,
+               .peer = peer,
+               .own = window_->data(),
+               .other = peers_[peer].data});
+    link.header = at<WindowHeader>(peers_[peer].data, 0);
     link.pid = peers_[peer].pid;
   }
 }
@@ -365,6 +373,7 @@ Result<void> Core::agree_on_costs() {
   }
   own.cores = os::core_mask();
   own.quota = os::usable_cores();
+  own.locality = own_locality();
   IMEX_CHECK_OK(all_gather(reinterpret_cast<const std::byte*>(&own),
                            reinterpret_cast<std::byte*>(all.data()), sizeof own, 0));
   const std::uint32_t cores = shared_cores(all);
@@ -384,6 +393,10 @@ Result<void> Core::agree_on_costs() {
   IMEX_CHECK_OK(broadcast({reinterpret_cast<std::byte*>(&costs), sizeof costs}, 0, 0));
   tuning_ = TuningTable(who_.ranks, costs);
   for (const auto& lane : lanes_) lane->may_fetch = costs.kernel_allowed;
+  std::vector<Locality> localities;
+  for (const RankFacts& rank : all) localities.push_back(rank.locality);
+  IMEX_CHECK_OK(make_two_levels(localities));
+  if (two_levels_ != nullptr) tuning_ = TuningTable(who_.ranks, costs, two_levels_->shape);
   // Whoever goes on from here may fail at once, which aborts all: no rank shall be caught by that
   // while it still has no communicator.
   IMEX_TRY(const auto ready, swap_notices(digest_of({who_.generation}), {}, Ends::kLossOnly));

@@ -310,7 +310,7 @@ TEST(CCommunicatorTest, WrongArgumentsAreRefusedBeforeAnythingIsWaitedFor) {
   EXPECT_EQ(imex_communicator_create(&id, 0, 1, &options, &made), IMEX_INVALID_ARGUMENT);
   EXPECT_THAT(imex_last_error(), HasSubstr("determinism 3 is none"));
   options = IMEX_COMMUNICATOR_OPTIONS_INIT;
-  options.algorithm = 6;
+  options.algorithm = 7;
   EXPECT_EQ(imex_communicator_create(&id, 0, 1, &options, &made), IMEX_INVALID_ARGUMENT);
   EXPECT_EQ(imex_communicator_create(&id, 1, 1, nullptr, &made), IMEX_INVALID_ARGUMENT);
   EXPECT_EQ(imex_communicator_create(nullptr, 0, 1, nullptr, &made), IMEX_INVALID_ARGUMENT);
