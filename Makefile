@@ -27,6 +27,11 @@ test: bootstrap-test build/dev/build.ninja ## build and run all tests (LABEL=uni
 	cmake --build --preset dev
 	ctest --preset dev $(if $(LABEL),-L '^($(LABEL))$$')
 
+.PHONY: soak
+soak: bootstrap-test build/dev/build.ninja ## random operations and faults for ten minutes, litmus tests of 10^7 rounds
+	cmake --build --preset dev
+	ctest --test-dir build/dev -L '^soak$$' --verbose
+
 .PHONY: bench
 bench: build ## measure; JSON lines in bench/results/
 	scripts/bench build/$(PRESET)/bin

@@ -92,6 +92,14 @@ function(imex_test name)
   set_property(GLOBAL APPEND PROPERTY IMEX_TESTS_${T_LABEL} ${name})
 endfunction()
 
+# imex_soak_test(exchange_soak_test "SoakTest.*" IMEX_SOAK_SECONDS=600)
+# The same tests for long: label "soak", which no preset runs; `make soak` does.
+function(imex_soak_test executable filter environment)
+  add_test(NAME ${executable}.soak COMMAND ${executable} --gtest_filter=${filter})
+  set_tests_properties(${executable}.soak PROPERTIES LABELS soak TIMEOUT 1800 RUN_SERIAL ON
+    ENVIRONMENT ${environment})
+endfunction()
+
 # imex_app(imexd SOURCES main.cpp DEPS rooms... LIBS third-party...): an executable in bin/, installed.
 function(imex_app name)
   cmake_parse_arguments(A "NO_INSTALL" "" "SOURCES;DEPS;LIBS" ${ARGN})

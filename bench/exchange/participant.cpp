@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include <fmt/format.h>
@@ -37,6 +38,10 @@ Participant::Participant(const TickBoard& board, const ExchangeOptions& options,
 Result<Communicator> Participant::meet() {
   CommunicatorOptions wanted;
   wanted.algorithm = options_.algorithm;
+  // The one that the default order leaves no room for.
+  if (wanted.algorithm == Algorithm::kTwoLevel) wanted.determinism = Determinism::kConsistent;
+  // Also in a build that checks by default: figures are those of the exchange alone.
+  if (std::getenv("IMEX_CHECK") == nullptr) wanted.check = false;  // NOLINT(concurrency-mt-unsafe)
   UniqueId& id = ruler_.board().head().id;
   if (!options_.channel.empty()) {
     IMEX_TRY(session_, Session::open({.channel = options_.channel}));
@@ -82,7 +87,7 @@ Result<std::byte*> Participant::make_vector(std::size_t bytes, bool registered,
     IMEX_TRY(memory, PrivateMemory::create(bytes, options_.pages));
     return memory.data();
   }
-  IMEX_TRY(const auto vector, comm_->allocate(bytes));
+  IMEX_TRY(const auto vector, comm_->allocate(bytes, {.pages = options_.pages}));
   IMEX_TRY(const PageKind kind, page_kind_of(vector.data(), bytes));
   IMEX_CHECK_OK(check_pages(options_.pages, kind, "registered memory"));
   return vector.data();

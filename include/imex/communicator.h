@@ -28,6 +28,7 @@ extern "C" {
 #endif
 
 typedef struct imex_session imex_session; /* see imex.h */
+struct imex_allocation_options;           /* see imex.h */
 
 /** What names a group of ranks before they have met. Treat it as a secret. */
 typedef struct imex_unique_id {
@@ -88,15 +89,21 @@ typedef enum imex_determinism {
 
 /** Ways to do an all_reduce. */
 typedef enum imex_algorithm {
-  IMEX_ALGORITHM_AUTO = 0,       /**< by the measured costs of this machine */
-  IMEX_ALGORITHM_PACKET = 1,     /**< one-shot, data and readiness in one cache line */
-  IMEX_ALGORITHM_MAILBOX = 2,    /**< two-shot, answered in the line that asked */
-  IMEX_ALGORITHM_RING = 3,       /**< one-shot through a ring of slots */
-  IMEX_ALGORITHM_REGISTERED = 4, /**< two-shot in place; allocated buffers only */
-  IMEX_ALGORITHM_SINGLE_COPY = 5 /**< two-shot; reads private memory through the kernel */
+  IMEX_ALGORITHM_AUTO = 0,        /**< by the measured costs of this machine */
+  IMEX_ALGORITHM_PACKET = 1,      /**< one-shot, data and readiness in one cache line */
+  IMEX_ALGORITHM_MAILBOX = 2,     /**< two-shot, answered in the line that asked */
+  IMEX_ALGORITHM_RING = 3,        /**< one-shot through a ring of slots */
+  IMEX_ALGORITHM_REGISTERED = 4,  /**< two-shot in place; allocated buffers only */
+  IMEX_ALGORITHM_SINGLE_COPY = 5, /**< two-shot; reads private memory through the kernel */
+  IMEX_ALGORITHM_TWO_LEVEL = 6    /**< in groups of near ranks, then among their first ones; for
+                                       IMEX_CONSISTENT and IMEX_FAST, all but IMEX_AVG */
 } imex_algorithm;
 
-/** Value of imex_communicator_options.check: as the environment variable IMEX_CHECK says. */
+/** Value of imex_communicator_options.locality: by the L3 cache, else by the NUMA node, that all
+ * cores of the calling thread share. */
+#define IMEX_LOCALITY_BY_TOPOLOGY 0xffffffffU
+/** Value of imex_communicator_options.check: as the environment variable IMEX_CHECK says, 1 or 0,
+ * and else as the library was built: off but for builds with IMEX_CHECKED. */
 #define IMEX_CHECK_FROM_ENVIRONMENT 2U
 
 typedef struct imex_communicator_options {
@@ -108,6 +115,9 @@ typedef struct imex_communicator_options {
   uint32_t check;       /**< 1: compare each call across ranks; 0: do not. Default by environment */
   uint32_t algorithm;   /**< imex_algorithm, where it can be done. Default IMEX_ALGORITHM_AUTO */
   uint32_t two_copies;  /**< 1: peers do not read private memory through the kernel. Default 0 */
+  uint32_t locality;    /**< ranks of one number are near each other; set in all ranks or in none.
+                             Default IMEX_LOCALITY_BY_TOPOLOGY */
+  uint32_t reserved;
 } imex_communicator_options;
 #define IMEX_COMMUNICATOR_OPTIONS_INIT \
   {sizeof(imex_communicator_options),  \
@@ -117,6 +127,8 @@ typedef struct imex_communicator_options {
    IMEX_ORDER_INVARIANT,               \
    IMEX_CHECK_FROM_ENVIRONMENT,        \
    IMEX_ALGORITHM_AUTO,                \
+   0,                                  \
+   IMEX_LOCALITY_BY_TOPOLOGY,          \
    0}
 
 /** One rank's end of a group. */
@@ -221,6 +233,12 @@ IMEX_API void imex_request_end(imex_request* request);
 /** Collective: zeroed memory of the same size in every rank, mapped by all, for as long as the
  * communicator lives. Errors: IMEX_RESOURCE_EXHAUSTED. */
 IMEX_API int imex_communicator_allocate(imex_communicator* communicator, size_t bytes, void** out);
+/** The same on memory as `options` say (NULL: the defaults), which are the same in all ranks.
+ * Errors: IMEX_INVALID_ARGUMENT; IMEX_RESOURCE_EXHAUSTED in all ranks when one has no such memory,
+ * which leaves the communicator as it was. */
+IMEX_API int imex_communicator_allocate_with(imex_communicator* communicator, size_t bytes,
+                                             const struct imex_allocation_options* options,
+                                             void** out);
 /** Where `bytes` at `buffer`, within memory from imex_communicator_allocate(), lie in `peer`. */
 IMEX_API int imex_communicator_peer_memory(const imex_communicator* communicator,
                                            const void* buffer, size_t bytes, uint32_t peer,
@@ -243,7 +261,8 @@ IMEX_API void imex_communicator_abort(imex_communicator* communicator);
 /** Why the communicator is of no more use, with imex_last_error(); IMEX_OK while it is. */
 IMEX_API int imex_communicator_error(const imex_communicator* communicator);
 /** Collective among the survivors: one without the ranks `dead` (in this one's numbers), in the
- * same order, under the next generation. All survivors name the same ranks. */
+ * same order, under the next generation. All survivors name the same ranks. With none dead: one
+ * more of all. At most 8 times in all, whether it succeeded or not. */
 IMEX_API int imex_communicator_shrink(imex_communicator* communicator, const uint32_t* dead,
                                       size_t dead_count, imex_communicator** out);
 /** A color that is none: the rank will have no part in what imex_communicator_split() makes. */

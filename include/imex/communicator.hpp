@@ -6,7 +6,8 @@
 ///     comm->all_reduce(in, out, count, DataType::kFloat32, ReduceOp::kSum);
 ///
 /// All ranks call the same operations in the same order, with the same sizes, types and options.
-/// The library checks that in checked mode (IMEX_CHECK=1) and then names both calls.
+/// The library checks that in checked mode (IMEX_CHECK=1) and then names both calls; it costs each
+/// call one more exchange of a cache line with every peer.
 ///
 /// Buffers: any pointer works, of any alignment; input and output are the same range or do not
 /// overlap. Memory from allocate() is faster, because the peers read and write it in place. A call
@@ -28,6 +29,7 @@
 #include <string_view>
 #include <vector>
 
+#include <imex/allocation.hpp>
 #include <imex/data_type.hpp>
 #include <imex/export.h>
 #include <imex/result.hpp>
@@ -113,8 +115,12 @@ enum class Algorithm : std::uint8_t {
   kRing = 3,        ///< one-shot through a ring of slots
   kRegistered = 4,  ///< two-shot in place; buffers from allocate() only
   kSingleCopy = 5,  ///< two-shot; reads the peers' private memory through the kernel
+  /// Within each group of near ranks to its first one, among these, and back. Where there are such
+  /// groups, for determinism kConsistent and kFast and all but kAvg; partial sums are rounded to
+  /// the type.
+  kTwoLevel = 6,
 };
-inline constexpr std::uint32_t kAlgorithmCount = 6;
+inline constexpr std::uint32_t kAlgorithmCount = 7;
 [[nodiscard]] IMEX_API std::string_view algorithm_name(Algorithm algorithm) noexcept;
 [[nodiscard]] IMEX_API std::optional<Algorithm> algorithm_from_name(std::string_view name) noexcept;
 
@@ -125,9 +131,14 @@ struct CommunicatorOptions {
   std::chrono::milliseconds timeout{30'000};
   Determinism determinism = Determinism::kOrderInvariant;
   Algorithm algorithm = Algorithm::kAuto;  ///< of every all_reduce that can be done this way
+  /// Ranks of one number are near each other; for kTwoLevel. Set in all ranks or in none. Unset: by
+  /// the L3 cache, else by the NUMA node, that all cores of this thread share.
+  std::optional<std::uint32_t> locality{};
   /// How waits go; unset: by the number of ranks and of usable cores.
   std::optional<WaitPolicy> wait{};
-  /// Compare operation, size and type across ranks before each operation. Unset: IMEX_CHECK.
+  /// Compare operation, size and type across ranks before each operation; the same in all ranks.
+  /// Unset: by the environment variable IMEX_CHECK, 1 or 0, else as the library was built: off but
+  /// for builds with IMEX_CHECKED (preset dev).
   std::optional<bool> check{};
   /// Peers may read this rank's private memory through the kernel, where that permits it: one copy
   /// of large vectors instead of two. Off in one rank: nobody's is read.
@@ -243,9 +254,11 @@ class IMEX_API Communicator {
                                               std::uint32_t lane = 0);
   [[nodiscard]] Result<Request> start_barrier(std::uint32_t lane = 0);
 
-  /// Collective: memory of the same size in every rank, zeroed, mapped by all. Lives as long as the
-  /// communicator. Errors: kResourceExhausted.
-  [[nodiscard]] Result<std::span<std::byte>> allocate(std::size_t bytes);
+  /// Collective: memory of the same size in every rank, zeroed, mapped by all; all ask for the same
+  /// pages. Lives as long as the communicator. Errors: kInvalidArgument; kResourceExhausted in all
+  /// ranks when one has no such memory, which names it and leaves the communicator as it was.
+  [[nodiscard]] Result<std::span<std::byte>> allocate(std::size_t bytes,
+                                                      const AllocationOptions& options = {});
   /// `offset` bytes into `peer`'s part of the buffer that allocate() returned here.
   [[nodiscard]] Result<std::span<std::byte>> peer_memory(std::span<const std::byte> buffer,
                                                          std::uint32_t peer) const;
@@ -271,9 +284,9 @@ class IMEX_API Communicator {
 
   /// Collective among the survivors: a new communicator without the ranks `dead` (in this one's
   /// numbers), in the same order, under the next generation. All survivors name the same ranks.
-  /// Succeeds once; may be tried again, with more ranks, when another one was lost meanwhile: 8
-  /// times. Errors: kPeerLost with the rank, kDeadlineExceeded, kFailedPrecondition,
-  /// kResourceExhausted.
+  /// With none dead: one more communicator of all. At most 8 times in all, whether it succeeded or
+  /// not: when another rank was lost meanwhile, again with that one too. Errors: kPeerLost with the
+  /// rank, kDeadlineExceeded, kInvalidArgument, kResourceExhausted.
   [[nodiscard]] Result<Communicator> shrink(std::span<const std::uint32_t> dead);
   /// Collective on all ranks: a new communicator for those of one color, ordered by `key`, then by
   /// rank, under the next generation; nothing for a rank without a color. Uses lane 0.

@@ -169,8 +169,9 @@ Result<Request> Communicator::start_barrier(std::uint32_t lane) {
 
 // ---- memory, failure, other communicators ----
 
-Result<std::span<std::byte>> Communicator::allocate(std::size_t bytes) {
-  return core_->allocate(bytes);
+Result<std::span<std::byte>> Communicator::allocate(std::size_t bytes,
+                                                    const AllocationOptions& options) {
+  return core_->allocate(bytes, options);
 }
 Result<std::span<std::byte>> Communicator::peer_memory(std::span<const std::byte> buffer,
                                                        std::uint32_t peer) const {

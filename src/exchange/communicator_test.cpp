@@ -1,9 +1,11 @@
 // Operations other than all_reduce, arguments, and what happens when ranks do not agree.
 
+#include <array>
 #include <atomic>
 #include <numeric>
 #include <random>
 #include <stop_token>
+#include <string>
 #include <thread>
 
 #include <fmt/format.h>
@@ -246,6 +248,38 @@ TEST(CommunicatorTest, RanksThatDisagreeAreNamedInCheckedMode) {
     if (done || done.error().code != Errc::kInvalidArgument) return "operations not compared";
     return verdict_of(comm.barrier());
   });
+}
+
+// A rank that is told first gives its memory up, which another is about to map: the abort is the
+// reason in all of them.
+TEST(CommunicatorTest, AnAbortEndsAllocateWithItsOwnError) {
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+  constexpr int kRounds = 5;
+#else
+  constexpr int kRounds = 60;
+#endif
+  std::minstd_rand random(1);
+  for (int round = 0; round != kRounds; ++round) {
+    const auto delay = std::chrono::microseconds(random() % 1500);
+    std::atomic<int> created{0};
+    run_ranks(3, {}, [&](Communicator& comm) -> Verdict {
+      ++created;
+      std::jthread aborter;
+      if (comm.rank() == 0) {
+        aborter = std::jthread([&] {
+          while (created != 3) std::this_thread::yield();
+          const auto instant = std::chrono::steady_clock::now() + delay;
+          while (std::chrono::steady_clock::now() < instant) std::this_thread::yield();
+          comm.abort();
+        });
+      }
+      for (;;) {
+        const auto memory = comm.allocate(4096);
+        if (memory) continue;
+        return memory.error().code == Errc::kAborted ? Verdict{} : memory.error().to_string();
+      }
+    });
+  }
 }
 
 TEST(CommunicatorTest, ALateRankIsNamedAndEndsTheOthersWaits) {

@@ -27,16 +27,24 @@ namespace {
 /// Of each of three sizes, when a communicator begins: some 100 us for two ranks.
 constexpr std::size_t kCostSamples = 41;
 
+#ifdef IMEX_CHECKED
+constexpr bool kCheckedBuild = true;
+#else
+constexpr bool kCheckedBuild = false;
+#endif
+
 bool check_wanted(const CommunicatorOptions& options) {
   if (options.check) return *options.check;
   const char* text = std::getenv("IMEX_CHECK");  // NOLINT(concurrency-mt-unsafe)
-  return text != nullptr && std::string_view(text) == "1";
+  const std::string_view wish = text == nullptr ? "" : text;
+  return wish == "1" || (kCheckedBuild && wish != "0");
 }
 
 /// What each rank tells the others once.
 struct RankFacts {
   Costs costs;
   os::CoreMask cores{};
+  Locality locality;
   std::uint32_t quota = 1;  ///< cores that this rank may use, its control group's limit included
   std::uint32_t reserved = 0;
 };
@@ -89,12 +97,13 @@ Core::~Core() {
   }
   for (const std::uint64_t id : watched_) watch_->forget(id);
   if (window_ == nullptr) return;
+  // Why this one ends, if it is no choice of its own: whoever sees it gone shall know the reason,
+  // which may still be on its way to others.
+  const std::uint64_t reason = header().abort.word.load(std::memory_order_acquire);
+  if (reason != 0) tell_peers([&](WindowHeader& peer) { abort_rank(peer, reason); });
   // Release: all that this rank stored for its peers comes before.
   header().departed.store(1, std::memory_order_release);
-  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
-    if (rank == who_.rank || peers_[rank].data == nullptr) continue;
-    reach(rank, [](WindowHeader& peer) { wake(peer); });
-  }
+  tell_peers([](WindowHeader& peer) { wake(peer); });
 }
 
 WindowHeader& Core::header() const noexcept { return *at<WindowHeader>(window_->data(), 0); }
@@ -197,8 +206,10 @@ Result<void> Core::open_windows(const std::vector<MemoryName>& names) {
     if (rank == who_.rank) continue;
     auto opened = connector_->open(names[rank], layout_.window_bytes());
     if (!opened) {
-      return fail(
-          std::move(opened).error().context(fmt::format("map the window of rank {}", rank)));
+      Error error =
+          std::move(opened).error().context(fmt::format("map the window of rank {}", rank));
+      error.rank = rank;
+      return fail(std::move(error));
     }
     peers_[rank] = std::move(*opened);
     IMEX_TRY(const auto hold, begin_hold(peers_[rank]));
@@ -209,22 +220,29 @@ Result<void> Core::open_windows(const std::vector<MemoryName>& names) {
   return {};
 }
 
+void link_pair(Link& link, const Layout& layout, const Pairing& pair) noexcept {
+  const auto [lane, self, peer, own, other] = pair;
+  link.in = at<PeerBlock>(own, layout.block(lane, self, peer));
+  link.out = at<PeerBlock>(other, layout.block(lane, peer, self));
+  link.packets_in = at<PacketLine>(own, layout.packets(lane, self, peer));
+  link.packets_out = at<PacketLine>(other, layout.packets(lane, peer, self));
+  link.mail_in = at<PacketLine>(own, layout.mailbox(lane, self, peer));
+  link.mail_out = at<PacketLine>(other, layout.mailbox(lane, peer, self));
+  link.ring_in = own + layout.ring(lane, self, peer);
+  link.ring_out = other + layout.ring(lane, peer, self);
+}
+
 void Core::link_lane(Lane& lane, std::uint32_t number) {
-  std::byte* const own = window_->data();
   for (std::uint32_t peer = 0; peer != who_.ranks; ++peer) {
     if (peer == who_.rank) continue;
-    std::byte* const other = peers_[peer].data;
-    const std::uint32_t self = who_.rank;
     Link& link = lane.links[peer];
-    link.header = at<WindowHeader>(other, 0);
-    link.in = at<PeerBlock>(own, layout_.block(number, self, peer));
-    link.out = at<PeerBlock>(other, layout_.block(number, peer, self));
-    link.packets_in = at<PacketLine>(own, layout_.packets(number, self, peer));
-    link.packets_out = at<PacketLine>(other, layout_.packets(number, peer, self));
-    link.mail_in = at<PacketLine>(own, layout_.mailbox(number, self, peer));
-    link.mail_out = at<PacketLine>(other, layout_.mailbox(number, peer, self));
-    link.ring_in = own + layout_.ring(number, self, peer);
-    link.ring_out = other + layout_.ring(number, peer, self);
+    link_pair(link, layout_,
+              {.lane = number,
+               .self = who_.rank,
+               .peer = peer,
+               .own = window_->data(),
+               .other = peers_[peer].data});
+    link.header = at<WindowHeader>(peers_[peer].data, 0);
     link.pid = peers_[peer].pid;
   }
 }
@@ -246,8 +264,6 @@ void Core::make_lanes() {
     if (recorder_ != nullptr) lane->recorder = recorder_->lane(number);
     lane->waits.set_recorder(lane->recorder);
     lane->buffers = &buffers_;
-    lane->sources.resize(who_.ranks);
-    lane->targets.resize(who_.ranks);
     link_lane(*lane, number);
     lanes_.push_back(std::move(lane));
   }
@@ -304,10 +320,7 @@ std::vector<std::uint32_t> Core::lost_ranks() const {
 
 void Core::abort_all(std::uint64_t word) noexcept {
   abort_rank(header(), word);
-  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
-    if (rank == who_.rank) continue;
-    reach(rank, [&](WindowHeader& peer) { abort_rank(peer, word); });
-  }
+  tell_peers([&](WindowHeader& peer) { abort_rank(peer, word); });
 }
 
 Result<std::shared_ptr<StartedOperation>> Core::start(std::uint32_t lane,
@@ -360,6 +373,7 @@ Result<void> Core::agree_on_costs() {
   }
   own.cores = os::core_mask();
   own.quota = os::usable_cores();
+  own.locality = own_locality();
   IMEX_CHECK_OK(all_gather(reinterpret_cast<const std::byte*>(&own),
                            reinterpret_cast<std::byte*>(all.data()), sizeof own, 0));
   const std::uint32_t cores = shared_cores(all);
@@ -379,6 +393,10 @@ Result<void> Core::agree_on_costs() {
   IMEX_CHECK_OK(broadcast({reinterpret_cast<std::byte*>(&costs), sizeof costs}, 0, 0));
   tuning_ = TuningTable(who_.ranks, costs);
   for (const auto& lane : lanes_) lane->may_fetch = costs.kernel_allowed;
+  std::vector<Locality> localities;
+  for (const RankFacts& rank : all) localities.push_back(rank.locality);
+  IMEX_CHECK_OK(make_two_levels(localities));
+  if (two_levels_ != nullptr) tuning_ = TuningTable(who_.ranks, costs, two_levels_->shape);
   // Whoever goes on from here may fail at once, which aborts all: no rank shall be caught by that
   // while it still has no communicator.
   IMEX_TRY(const auto ready, swap_notices(digest_of({who_.generation}), {}, Ends::kLossOnly));

@@ -23,6 +23,7 @@
 #include "call_facts.hpp"
 #include "connector.hpp"
 #include "lane.hpp"
+#include "locality.hpp"
 #include "peer_watch.hpp"
 #include "recorder.hpp"
 #include "tuner.hpp"
@@ -107,7 +108,7 @@ class Core {
   Result<void> wait_signal(std::uint32_t peer, std::uint64_t count, std::uint32_t signal,
                            std::uint32_t lane);
 
-  Result<std::span<std::byte>> allocate(std::size_t bytes);
+  Result<std::span<std::byte>> allocate(std::size_t bytes, const AllocationOptions& options);
   Result<std::span<std::byte>> peer_memory(std::span<const std::byte> buffer,
                                            std::uint32_t peer) const;
   /// Runs `operation` on this object after those that were started on the lane before.
@@ -130,6 +131,25 @@ class Core {
   [[nodiscard]] std::string hang_report() const;
 
  private:
+  /// What all_reduce in two levels needs: memory beside the windows, and lanes on it.
+  struct TwoLevels {
+    GroupShape shape;
+    std::size_t chunk_bytes_max = 0;
+    TuningTable among_leaders;
+    std::shared_ptr<Allocation> memory;
+    Publication published;
+    std::vector<PeerMemory> peers;  ///< by rank; those near, and all leaders for a leader
+    struct Pair {
+      std::unique_ptr<Lane> group, leaders;
+    };
+    std::vector<Pair> lanes;
+  };
+  /// Where one of the two lies in that memory.
+  struct Level {
+    const Layout& layout;
+    std::size_t offset = 0;
+    std::uint32_t lane = 0;
+  };
   /// Swaps names with the other ranks: gives the own one, returns all by rank.
   using SwapNames = std::function<Result<std::vector<MemoryName>>(const MemoryName&)>;
   class Turn;
@@ -147,6 +167,12 @@ class Core {
   void make_lanes();
   void make_recorder();
   void link_lane(Lane& lane, std::uint32_t number);
+  [[nodiscard]] Locality own_locality() const;
+  /// A collective of all ranks. Does nothing where they form no groups.
+  Result<void> make_two_levels(std::span<const Locality> by_rank);
+  [[nodiscard]] std::unique_ptr<Lane> make_level(const Lane& above,
+                                                 std::span<const std::uint32_t> members,
+                                                 const Level& level) const;
   /// Its private memory, through the kernel.
   [[nodiscard]] bool may_read(std::uint32_t rank) const;
   Result<void> agree_on_costs();
@@ -161,6 +187,13 @@ class Core {
     const auto hold = begin_hold(peers_[rank]);  // the own entry is empty
     if (hold) use(header_of(rank));
     return hold.has_value();
+  }
+  /// Calls `use` with the header of every peer whose window is mapped and not withdrawn.
+  template <class Use>
+  void tell_peers(Use&& use) const {
+    for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+      if (rank != who_.rank && peers_[rank].data != nullptr) reach(rank, use);
+    }
   }
   [[nodiscard]] std::uint64_t options_digest() const noexcept;
   /// 0, or why the communicator is of no more use.
@@ -181,7 +214,7 @@ class Core {
   }
   [[nodiscard]] Result<void> no_lane(std::uint32_t lane) const;
   [[nodiscard]] Result<void> no_peer(std::uint32_t peer, std::string_view what) const;
-  [[nodiscard]] Error wait_error(const Lane& lane, const CallFacts& call);
+  [[nodiscard]] Error wait_error(const Lane& caller, const CallFacts& call);
   [[nodiscard]] Result<void> finish(Lane& lane, const CallFacts& call, Algorithm algorithm,
                                     bool done);
   [[nodiscard]] Result<void> swap_equal_parts(Lane& lane, const CallFacts& facts,
@@ -189,9 +222,23 @@ class Core {
   [[nodiscard]] Result<void> compare_calls(Lane& lane, const CallFacts& call);
   /// Keeps imported memory in place for an operation.
   [[nodiscard]] Result<void> hold_imports(Lane& lane) const;
-  Result<std::span<std::byte>> allocate_everywhere(std::size_t bytes);
-  [[nodiscard]] bool can(Algorithm algorithm, std::size_t bytes, bool registered) const noexcept;
-  Result<void> try_all_reduce(Lane& lane, Trial& trial, const CallFacts& facts,
+  Result<std::span<std::byte>> allocate_everywhere(std::size_t bytes,
+                                                   const AllocationOptions& options);
+  /// The own part, published; the error names this rank.
+  [[nodiscard]] Result<Buffer> make_buffer(std::size_t bytes, const AllocationOptions& options);
+  /// What decides which algorithms can serve a call, and which trial is its own.
+  struct Kind {
+    bool registered = false;
+    bool two_levels = false;
+    [[nodiscard]] std::size_t index() const noexcept {
+      return (registered ? 1U : 0U) + (two_levels ? 2U : 0U);
+    }
+  };
+  [[nodiscard]] Kind kind_of(bool registered, ReduceOp op) const noexcept {
+    return {.registered = registered, .two_levels = two_levels_ != nullptr && op != ReduceOp::kAvg};
+  }
+  [[nodiscard]] bool can(Algorithm algorithm, std::size_t bytes, Kind kind) const noexcept;
+  Result<void> try_all_reduce(Lane& lane, Trial& trial, const CallFacts& facts, Kind kind,
                               const std::function<bool(Algorithm)>& run);
   bool run_all_reduce(Lane& lane, Algorithm algorithm, const ReduceCall& call, const Place& in,
                       const Place& out);
@@ -203,7 +250,12 @@ class Core {
     MemoryName name{};
   };
   using Look = std::function<std::optional<Said>(const WindowHeader& peer)>;
-  Result<Said> await_notice(std::uint32_t rank, Ends ends, const Look& look) const;
+  Result<Said> await_notice(std::uint32_t rank, Ends ends, const Look& look,
+                            SteadyTime deadline) const;
+  [[nodiscard]] SteadyTime wait_deadline() const { return deadline_after(options_.timeout); }
+  /// Memory of a rank that took part a moment ago could not be opened, as `found` says. Where it is
+  /// no more: because the rank is lost, or has been told of an abort before this one.
+  [[nodiscard]] Error why_gone(std::uint32_t rank, Ends ends, Error found) const;
   /// A collective of all ranks: equally often in each.
   Result<std::vector<MemoryName>> swap_notices(std::uint64_t digest, const MemoryName& name,
                                                Ends ends);
@@ -228,11 +280,11 @@ class Core {
   std::uint64_t group_ = 0;        ///< of rank 0, its nonce: the same in all ranks
   std::unique_ptr<Recorder> recorder_;
   std::vector<std::unique_ptr<Lane>> lanes_;
+  std::unique_ptr<TwoLevels> two_levels_;  // null where ranks form no groups, or may not use them
   Buffers buffers_;  // changed by allocate() only, which no operation may run beside
   TuningTable tuning_;
   std::uint64_t notices_ = 0;
   std::uint32_t shrinks_ = 0;  ///< tried
-  bool shrunk_ = false;
 
   std::shared_ptr<PeerWatch> watch_;
   std::vector<std::uint64_t> watched_;

@@ -1,4 +1,4 @@
-// The operations: arguments, the turn on a lane, checked mode, the choice, errors.
+// The operations: arguments, the turn on a lane, checked mode, errors.
 
 #include <algorithm>
 #include <bit>
@@ -173,10 +173,12 @@ Result<void> Core::hold_imports(Lane& lane) const {
   };
   IMEX_CHECK_OK(hold(peers_));
   for (const Buffer& buffer : buffers_.all()) IMEX_CHECK_OK(hold(buffer.peers));
+  if (two_levels_ != nullptr) return hold(two_levels_->peers);
   return {};
 }
 
-Error Core::wait_error(const Lane& lane, const CallFacts& call) {
+Error Core::wait_error(const Lane& caller, const CallFacts& call) {
+  const Lane& lane = caller.failed();
   Error error;
   error.rank = lane.waits.awaited();
   if (lane.overrun) {
@@ -226,76 +228,6 @@ Result<void> Core::finish(Lane& lane, const CallFacts& call, Algorithm algorithm
   return {};
 }
 
-bool Core::can(Algorithm algorithm, std::size_t bytes, bool registered) const noexcept {
-  switch (algorithm) {
-    case Algorithm::kPacket:
-      return bytes <= kPacketBytesMax;
-    case Algorithm::kRegistered:
-      return registered;
-    case Algorithm::kSingleCopy:
-      return tuning_.costs().kernel_allowed;
-    default:
-      return algorithm != Algorithm::kAuto;
-  }
-}
-
-Algorithm Core::choice(std::size_t bytes, bool registered) const noexcept {
-  if (can(options_.algorithm, bytes, registered)) return options_.algorithm;
-  const auto& trials = lanes_[0]->trials[registered ? 1 : 0];
-  const Algorithm tried = trials[TuningTable::step_of(bytes)].choice();
-  return tried != Algorithm::kAuto ? tried : tuning_.choice(bytes, registered);
-}
-
-std::string Core::explain(bool registered) const {
-  std::array<Algorithm, TuningTable::kSteps> tried{};
-  for (std::size_t step = 0; step != tried.size(); ++step) {
-    tried[step] = lanes_[0]->trials[registered ? 1 : 0][step].choice();
-  }
-  return tuning_.explain(registered, tried);
-}
-
-bool Core::run_all_reduce(Lane& lane, Algorithm algorithm, const ReduceCall& call, const Place& in,
-                          const Place& out) {
-  switch (algorithm) {
-    case Algorithm::kPacket:
-      return all_reduce_packet(lane, call);
-    case Algorithm::kMailbox:
-      return all_reduce_mailbox(lane, call);
-    case Algorithm::kRegistered:
-      return all_reduce_registered(lane, call, in, out);
-    case Algorithm::kSingleCopy:
-      return all_reduce_single_copy(lane, call);
-    case Algorithm::kRing:
-    case Algorithm::kAuto:
-      break;
-  }
-  return all_reduce_ring(lane, call);
-}
-
-Result<void> Core::try_all_reduce(Lane& lane, Trial& trial, const CallFacts& facts,
-                                  const std::function<bool(Algorithm)>& run) {
-  if (!trial.begun()) {
-    const std::size_t largest = TuningTable::step_bytes(TuningTable::step_of(facts.bytes));
-    trial.begin({std::max(largest, facts.bytes), who_.ranks, facts.registered}, tuning_.costs());
-  }
-  const Algorithm algorithm = trial.decided() ? trial.choice() : trial.next();
-  const auto begin = std::chrono::steady_clock::now();
-  IMEX_CHECK_OK(finish(lane, facts, algorithm, run(algorithm)));
-  if (trial.decided()) return {};
-  const std::chrono::duration<float, std::nano> took = std::chrono::steady_clock::now() - begin;
-  if (!trial.took(took.count())) return {};
-
-  std::vector<Trial::Times> all(who_.ranks, trial.times());
-  std::vector<std::span<const std::byte>> sends(who_.ranks,
-                                                std::as_bytes(std::span(trial.times())));
-  std::vector<std::span<std::byte>> receives;
-  for (Trial::Times& times : all) receives.push_back(std::as_writable_bytes(std::span(times)));
-  if (!swap_small_parts(lane, {.sends = sends, .receives = receives}, sizeof(Trial::Times)))
-    return fail(wait_error(lane, facts));
-  trial.decide(all);
-  return {};
-}
-
 Result<void> Core::all_reduce(const Vectors& v, std::uint32_t number) {
   IMEX_CHECK_OK(check_vectors(v, 1));
   const ReduceCall call = reduce_call(v);
@@ -318,10 +250,11 @@ Result<void> Core::all_reduce(const Vectors& v, std::uint32_t number) {
   const auto run = [&](Algorithm algorithm) {
     return run_all_reduce(turn.lane(), algorithm, call, in, out);
   };
-  if (!can(options_.algorithm, bytes, facts.registered)) {
-    Trial& trial = turn.lane().trials[facts.registered ? 1 : 0][TuningTable::step_of(bytes)];
+  const Kind kind = kind_of(facts.registered, v.op);
+  if (!can(options_.algorithm, bytes, kind)) {
+    Trial& trial = turn.lane().trials[kind.index()][TuningTable::step_of(bytes)];
     if (!trial.decided()) [[unlikely]]
-      return try_all_reduce(turn.lane(), trial, facts, run);
+      return try_all_reduce(turn.lane(), trial, facts, kind, run);
     return finish(turn.lane(), facts, trial.choice(), run(trial.choice()));
   }
   return finish(turn.lane(), facts, options_.algorithm, run(options_.algorithm));
@@ -391,32 +324,32 @@ Result<void> Core::swap_equal_parts(Lane& lane, const CallFacts& facts, const Pa
 
 Result<void> Core::all_gather(const std::byte* in, std::byte* out, std::size_t bytes,
                               std::uint32_t number) {
-  std::vector<std::span<const std::byte>> sends(who_.ranks, {in, bytes});
-  std::vector<std::span<std::byte>> receives(who_.ranks);
-  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
-    receives[rank] = {out + rank * bytes, bytes};
-  }
-  std::byte* const own = receives[who_.rank].data();
+  std::byte* const own = out + who_.rank * bytes;
   if (own != in && !apart(in, bytes, out, bytes * who_.ranks)) return overlap(bytes);
   const CallFacts facts{.kind = CallFacts::Kind::kAllGather, .bytes = bytes};
   IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
   if (own != in && bytes != 0) std::memcpy(own, in, bytes);
-  return swap_equal_parts(turn.lane(), facts, {.sends = sends, .receives = receives});
+  Lane& lane = turn.lane();
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    lane.sends[rank] = {in, bytes};
+    lane.receives[rank] = {out + rank * bytes, bytes};
+  }
+  return swap_equal_parts(lane, facts, {.sends = lane.sends, .receives = lane.receives});
 }
 
 Result<void> Core::all_to_all(const std::byte* in, std::byte* out, std::size_t bytes,
                               std::uint32_t number) {
-  std::vector<std::span<const std::byte>> sends(who_.ranks);
-  std::vector<std::span<std::byte>> receives(who_.ranks);
-  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
-    sends[rank] = {in + rank * bytes, bytes};
-    receives[rank] = {out + rank * bytes, bytes};
-  }
   if (!apart(in, bytes * who_.ranks, out, bytes * who_.ranks)) return overlap(bytes);
   const CallFacts facts{.kind = CallFacts::Kind::kAllToAll, .bytes = bytes};
   IMEX_TRY(const Turn turn, Turn::take(*this, number, facts));
-  if (bytes != 0) std::memcpy(receives[who_.rank].data(), sends[who_.rank].data(), bytes);
-  return swap_equal_parts(turn.lane(), facts, {.sends = sends, .receives = receives});
+  const std::size_t own = who_.rank * bytes;
+  if (bytes != 0) std::memcpy(out + own, in + own, bytes);
+  Lane& lane = turn.lane();
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    lane.sends[rank] = {in + rank * bytes, bytes};
+    lane.receives[rank] = {out + rank * bytes, bytes};
+  }
+  return swap_equal_parts(lane, facts, {.sends = lane.sends, .receives = lane.receives});
 }
 
 Result<void> Core::all_to_all_v(const Parts& parts, std::uint32_t number) {

@@ -8,34 +8,61 @@
 
 namespace imex::exchange {
 
-Result<std::span<std::byte>> Core::allocate(std::size_t bytes) {
+Result<std::span<std::byte>> Core::allocate(std::size_t bytes, const AllocationOptions& options) {
   if (bytes == 0) return fail(Errc::kInvalidArgument, "allocate 0 bytes");
   if (const auto error = async_error()) return fail(*error);
-  auto buffer = allocate_everywhere(bytes);
-  // Arguments that differ are seen by all ranks; of anything else the others would not know.
-  if (!buffer && buffer.error().code != Errc::kInvalidArgument) {
-    abort_all(memory::encode_abort({.code = buffer.error().code, .rank = buffer.error().rank}));
+  auto buffer = allocate_everywhere(bytes, options);
+  if (buffer) return buffer;
+  // These are seen by all ranks; of anything else the others would not know.
+  const Error& error = buffer.error();
+  if (error.code != Errc::kInvalidArgument && error.code != Errc::kResourceExhausted) {
+    abort_all(memory::encode_abort({.code = error.code, .rank = error.rank}));
   }
   return buffer;
 }
 
-Result<std::span<std::byte>> Core::allocate_everywhere(std::size_t bytes) {
-  IMEX_TRY(auto made, Allocation::create(bytes));
+Result<Buffer> Core::make_buffer(std::size_t bytes, const AllocationOptions& options) {
+  IMEX_TRY(auto made, Allocation::create(bytes, options));
   Buffer buffer;
   buffer.bytes = bytes;
   buffer.own = std::make_shared<Allocation>(std::move(made));
   IMEX_TRY(buffer.published, connector_->publish(buffer.own));
-  IMEX_TRY(const auto names,
-           swap_notices(digest_of({bytes}), buffer.published.name, Ends::kLossOrAbort));
-  buffer.peers.resize(who_.ranks);
-  buffer.bases.resize(who_.ranks, buffer.own->data());
+  return buffer;
+}
+
+Result<std::span<std::byte>> Core::allocate_everywhere(std::size_t bytes,
+                                                       const AllocationOptions& options) {
+  auto buffer = make_buffer(bytes, options);
+  // A rank without memory says so by an empty name: nobody waits for it in vain.
+  const std::uint64_t digest =
+      digest_of({bytes, options.alignment, static_cast<std::uint64_t>(options.pages)});
+  IMEX_TRY(const auto names, swap_notices(digest, buffer ? buffer->published.name : MemoryName{},
+                                          Ends::kLossOrAbort));
+  if (!buffer) return fail(std::move(buffer).error().context("allocate in all ranks"));
+  buffer->peers.resize(who_.ranks);
+  buffer->bases.resize(who_.ranks, buffer->own->data());
+  for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
+    if (names[rank] == MemoryName{}) {
+      return fail(
+          Errc::kResourceExhausted,
+          fmt::format("allocate: rank {} has no {} bytes of the pages asked for", rank, bytes));
+    }
+  }
   for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
     if (rank == who_.rank) continue;
-    IMEX_TRY(buffer.peers[rank], connector_->open(names[rank], bytes));
-    buffer.bases[rank] = buffer.peers[rank].data;
+    auto opened = connector_->open(names[rank], bytes);
+    if (!opened) {  // the others have it: they are told by an abort
+      Error error =
+          why_gone(rank, Ends::kLossOrAbort,
+                   std::move(opened).error().context(fmt::format("map memory of rank {}", rank)));
+      if (error.code == Errc::kResourceExhausted) error.code = Errc::kUnavailable;
+      return fail(std::move(error));
+    }
+    buffer->peers[rank] = std::move(*opened);
+    buffer->bases[rank] = buffer->peers[rank].data;
   }
-  const std::span<std::byte> memory(buffer.own->data(), bytes);
-  buffers_.add(std::move(buffer));
+  const std::span<std::byte> memory(buffer->own->data(), bytes);
+  buffers_.add(std::move(*buffer));
   IMEX_CHECK_OK(barrier(0));
   return memory;
 }

@@ -12,9 +12,17 @@
 
 namespace imex::exchange {
 
-Result<Core::Said> Core::await_notice(std::uint32_t rank, Ends ends, const Look& look) const {
+namespace {
+
+/// How long after a rank's memory is gone its loss or an abort may take to be noticed here.
+constexpr std::chrono::seconds kToldOfTheEnd{1};
+
+}  // namespace
+
+Result<Core::Said> Core::await_notice(std::uint32_t rank, Ends ends, const Look& look,
+                                      SteadyTime deadline) const {
   HostAtomics atomics;
-  memory::WaitLimits<HostAtomics> limits{.deadline = deadline_after(options_.timeout),
+  memory::WaitLimits<HostAtomics> limits{.deadline = deadline,
                                          .policy = WaitPolicy::for_ranks(who_.ranks)};
   limits.policy.sleep = false;  // nobody wakes for a notice
   if (ends == Ends::kLossOrAbort) {
@@ -33,13 +41,23 @@ Result<Core::Said> Core::await_notice(std::uint32_t rank, Ends ends, const Look&
     return said || gone;
   });
   if (said) return *said;
-  if (end == memory::SpinEnd::kAborted) return fail(memory::abort_error(abort));
+  // Who is told of an abort first may be gone by now: see ~Core.
+  if (abort == 0) abort = memory::load_abort(atomics, limits);
+  if (abort != 0) return fail(memory::abort_error(abort));
   Error error{Errc::kPeerLost, fmt::format("rank {} is gone", rank)};
   if (end == memory::SpinEnd::kDeadline) {
     error = {Errc::kDeadlineExceeded, fmt::format("rank {} did not take part in time", rank)};
   }
   error.rank = rank;
   return fail(std::move(error));
+}
+
+Error Core::why_gone(std::uint32_t rank, Ends ends, Error found) const {
+  if (found.code != Errc::kNotFound && found.code != Errc::kDataLoss) return found;
+  const SteadyTime soon = std::chrono::steady_clock::now() + kToldOfTheEnd;
+  const auto nothing = [](const WindowHeader&) { return std::optional<Said>(); };
+  const auto said = await_notice(rank, ends, nothing, std::min(soon, wait_deadline()));
+  return said.error().code == Errc::kDeadlineExceeded ? found : said.error();
 }
 
 Result<std::vector<MemoryName>> Core::swap_notices(std::uint64_t digest, const MemoryName& name,
@@ -52,14 +70,17 @@ Result<std::vector<MemoryName>> Core::swap_notices(std::uint64_t digest, const M
 
   std::vector<MemoryName> names;
   for (std::uint32_t rank = 0; rank != who_.ranks; ++rank) {
-    IMEX_TRY(const Said said, await_notice(rank, ends, [&](const WindowHeader& peer) {
-               const Notice& notice = peer.notices[sequence % 2];
-               std::optional<Said> found;
-               // Acquire: pairs with [A] of the peer.
-               if (notice.sequence.load(std::memory_order_acquire) == sequence)
-                 found = {notice.digest, notice.name};
-               return found;
-             }));
+    IMEX_TRY(const Said said, await_notice(
+                                  rank, ends,
+                                  [&](const WindowHeader& peer) {
+                                    const Notice& notice = peer.notices[sequence % 2];
+                                    std::optional<Said> found;
+                                    // Acquire: pairs with [A] of the peer.
+                                    if (notice.sequence.load(std::memory_order_acquire) == sequence)
+                                      found = {notice.digest, notice.name};
+                                    return found;
+                                  },
+                                  wait_deadline()));
     if (said.digest != digest) {
       return fail(Errc::kInvalidArgument,
                   fmt::format("ranks {} and {} ask for different things", who_.rank, rank),
@@ -79,17 +100,21 @@ Result<std::vector<MemoryName>> Core::swap_shrink_notices(std::span<const std::u
 
   std::vector<MemoryName> names;
   for (const std::uint32_t rank : members) {
-    IMEX_TRY(
-        const Said said, await_notice(rank, Ends::kLossOnly, [&](const WindowHeader& peer) {
-          std::optional<Said> found;
-          // Members may have tried in vain before, and not equally often: what is asked for
-          // decides. Acquire: pairs with [B] of the peer.
-          for (const Notice& notice : peer.shrinks) {
-            if (notice.sequence.load(std::memory_order_acquire) == 1 && notice.digest == digest)
-              found = {notice.digest, notice.name};
-          }
-          return found;
-        }));
+    IMEX_TRY(const Said said, await_notice(
+                                  rank, Ends::kLossOnly,
+                                  [&](const WindowHeader& peer) {
+                                    std::optional<Said> found;
+                                    // Members may have tried in vain before, and not equally often:
+                                    // what is asked for decides. Acquire: pairs with [B] of the
+                                    // peer.
+                                    for (const Notice& notice : peer.shrinks) {
+                                      if (notice.sequence.load(std::memory_order_acquire) == 1 &&
+                                          notice.digest == digest)
+                                        found = {notice.digest, notice.name};
+                                    }
+                                    return found;
+                                  },
+                                  wait_deadline()));
     names.push_back(said.name);
   }
   return names;
@@ -108,9 +133,6 @@ Result<std::unique_ptr<Core>> Core::shrink(std::span<const std::uint32_t> dead) 
     return fail(Errc::kInvalidArgument,
                 fmt::format("shrink without rank {}, which is this one", who_.rank));
   }
-  if (shrunk_) {
-    return fail(Errc::kFailedPrecondition, "shrink: done already", "shrink what came out of it");
-  }
   if (shrinks_ == kShrinksMax) {
     return fail(Errc::kResourceExhausted,
                 fmt::format("shrink: tried {} times on this communicator", shrinks_),
@@ -124,12 +146,16 @@ Result<std::unique_ptr<Core>> Core::shrink(std::span<const std::uint32_t> dead) 
   auto core = assemble(std::move(connector), who, options_, [&](const MemoryName& name) {
     return swap_shrink_notices(survivors, notice, digest_of(asked), name);
   });
-  if (!core) {
-    notice.sequence.store(0, std::memory_order_relaxed);  // its memory is no more
-    return fail(std::move(core).error().context("shrink"));
+  if (!core && core.error().rank < survivors.size()) {
+    const std::uint32_t rank = survivors[core.error().rank];
+    core = fail(why_gone(rank, Ends::kLossOnly, core.error()));
   }
-  shrunk_ = true;
-  IMEX_CHECK_OK((*core)->barrier(0));
+  const Result<void> met = core ? (*core)->barrier(0) : fail(core.error());
+  // After the barrier all have read it. Whoever asks for the same again shall not meet it, nor one
+  // whose memory is no more.
+  notice.sequence.store(0, std::memory_order_relaxed);
+  if (!met) return fail(Error(met.error()).context("shrink"));
+  // Every rank hears of every other in it, and so knows that all notices are gone.
   IMEX_CHECK_OK((*core)->agree_on_costs());
   return core;
 }
@@ -198,6 +224,10 @@ Result<std::unique_ptr<Core>> Core::split(std::optional<std::uint32_t> color, st
   if (!core) {
     if (!told) {  // the others wait to hear of this rank's window
       IMEX_TRY(const auto windows, gather<SplitWindow>(*this, {}));
+    }
+    if (core.error().rank < members.size()) {
+      const std::uint32_t rank = members[core.error().rank];
+      core = fail(why_gone(rank, Ends::kLossOrAbort, core.error()));
     }
     return fail(std::move(core).error().context("split"));
   }

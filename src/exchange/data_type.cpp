@@ -35,7 +35,8 @@ constexpr Names<Algorithm, kAlgorithmCount> kAlgorithms{{{Algorithm::kAuto, "aut
                                                          {Algorithm::kMailbox, "mailbox"},
                                                          {Algorithm::kRing, "ring"},
                                                          {Algorithm::kRegistered, "registered"},
-                                                         {Algorithm::kSingleCopy, "single-copy"}}};
+                                                         {Algorithm::kSingleCopy, "single-copy"},
+                                                         {Algorithm::kTwoLevel, "two-level"}}};
 
 template <class T, std::size_t kCount>
 std::string_view name_of(const Names<T, kCount>& names, T value) noexcept {

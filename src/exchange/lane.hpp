@@ -73,10 +73,26 @@ struct Leg {
   bool offered = false;                           ///< the peer fetches what was to be sent
 };
 
+/// Where two ranks of a lane meet in memory of one layout.
+struct Pairing {
+  std::uint32_t lane = 0, self = 0, peer = 0;
+  std::byte* own = nullptr;    ///< this rank's memory
+  std::byte* other = nullptr;  ///< the peer's
+};
+void link_pair(Link& link, const Layout& layout, const Pairing& pair) noexcept;
+
 /// Not thread-safe but for `busy`.
 struct Lane {
   Lane(std::uint32_t rank_, std::uint32_t ranks_, const Waits& waits_, std::size_t slot_bytes_)
-      : rank(rank_), ranks(ranks_), slot_bytes(slot_bytes_), waits(waits_), links(ranks_) {}
+      : rank(rank_),
+        ranks(ranks_),
+        slot_bytes(slot_bytes_),
+        waits(waits_),
+        links(ranks_),
+        sources(ranks_),
+        targets(ranks_),
+        sends(ranks_),
+        receives(ranks_) {}
 
   const std::uint32_t rank;
   const std::uint32_t ranks;
@@ -94,9 +110,12 @@ struct Lane {
   std::uint32_t unreachable = kNoRank;
   /// Scratch memory of the algorithms; grows to what they need and stays.
   std::vector<std::byte> scratch;
+  // By rank, of the operation that runs: short ones take no memory.
   std::vector<const std::byte*> sources;
   std::vector<std::byte*> targets;
   std::vector<Leg> legs;
+  std::vector<std::span<const std::byte>> sends;
+  std::vector<std::span<std::byte>> receives;
   std::vector<Import::Operation> holds;  ///< of the operation that runs
   /// Written by the thread that has the lane, read by Communicator::counters().
   struct {
@@ -111,9 +130,17 @@ struct Lane {
   std::atomic<std::uint32_t> busy{0};  ///< an operation runs; set and cleared by its thread
   OperationQueue started;
   LaneRecorder recorder;
-  /// By whether buffers are registered, and step of sizes.
-  std::array<std::array<Trial, TuningTable::kSteps>, 2> trials{};
+  /// By what can serve a call (Core::Kind), and step of sizes.
+  std::array<std::array<Trial, TuningTable::kSteps>, 4> trials{};
+  /// For all_reduce in two levels: see TwoLevelCall.
+  Lane* group = nullptr;
+  Lane* leaders = nullptr;
+  const Lane* ended_in = nullptr;  ///< one of these: where a wait of this lane has ended early
 
+  /// Where the lane's last wait that failed was.
+  [[nodiscard]] const Lane& failed() const noexcept {
+    return ended_in == nullptr ? *this : *ended_in;
+  }
   [[nodiscard]] std::byte* scratch_of(std::size_t bytes) {
     if (scratch.size() < bytes) scratch.resize(bytes);
     return scratch.data();

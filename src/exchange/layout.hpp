@@ -19,6 +19,7 @@ inline constexpr std::uint32_t kLanesMax = 16;
 /// What a peer is called by: opaque to all but the Connector that made it.
 struct MemoryName {
   std::array<std::byte, 96> bytes{};
+  friend bool operator==(const MemoryName&, const MemoryName&) = default;
 };
 
 /// A rank's answer to "how do I map your memory", for buffers and for other communicators. Written

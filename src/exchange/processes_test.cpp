@@ -1,11 +1,13 @@
 // Ranks as processes: what threads of one process cannot show.
 
 #include <sched.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <random>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -127,6 +129,104 @@ TEST(ProcessLossTest, SurvivorsNameTheKilledRankAndGoOn) {
   std::printf("[ worst    ] %lld us from the kill to the error\n",
               static_cast<long long>(worst_ns / 1000));
   EXPECT_LT(worst_ns, 1'000'000'000) << "survivors must be told long before their deadline";
+}
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+// Each process maps the windows of all others: 72 of them with shadow memory take minutes.
+constexpr std::uint32_t kMany = 8;
+#else
+constexpr std::uint32_t kMany = 72;
+#endif
+constexpr std::uint32_t kVictim = kMany * 5 / 9;
+
+/// What the ranks hold together, seen by each of them; empty: nothing wrong.
+int exchange_with_all(Communicator& comm) {
+  const std::uint32_t n = comm.size();
+  for (const std::size_t count : {1U, 500U, 3'000U}) {
+    std::vector<std::int32_t> sums(count, static_cast<std::int32_t>(comm.rank()));
+    if (auto done =
+            comm.all_reduce(sums.data(), sums.data(), count, DataType::kInt32, ReduceOp::kSum);
+        !done) {
+      return failed(comm.rank(), "all_reduce", done.error());
+    }
+    const auto wanted = static_cast<std::int32_t>(n * (n - 1) / 2);
+    if (std::ranges::count(sums, wanted) != static_cast<std::ptrdiff_t>(count)) return 10;
+  }
+  const std::uint64_t own = 1000 + comm.rank();
+  std::vector<std::uint64_t> all(n);
+  if (auto done = comm.all_gather(&own, all.data(), sizeof own); !done)
+    return failed(comm.rank(), "all_gather", done.error());
+  for (std::uint32_t rank = 0; rank != n; ++rank) {
+    if (all[rank] != 1000 + rank) return 11;
+  }
+  if (auto done = comm.barrier(); !done) return failed(comm.rank(), "barrier", done.error());
+  return 0;
+}
+
+int one_of_many(std::uint32_t rank, Board& board) {
+  CommunicatorOptions options;
+  options.slot_bytes = 4096;
+  options.timeout = std::chrono::seconds(100);  // only a rank that is stuck waits for it
+  auto comm = Communicator::create(board.id, rank, kMany, options);
+  if (!comm) return failed(rank, "create", comm.error());
+  if (const int wrong = exchange_with_all(*comm); wrong != 0) return wrong;
+  board.arrived.fetch_add(1);
+  for (;;) {
+    const auto done = comm->barrier();
+    if (done) continue;
+    if (done.error().code != Errc::kPeerLost || done.error().rank != kVictim)
+      return failed(rank, "barrier", done.error());
+    break;
+  }
+  const std::vector<std::uint32_t> lost{kVictim};
+  auto rest = comm->shrink(lost);
+  if (!rest) return failed(rank, "shrink", rest.error());
+  if (rest->size() != kMany - 1 || rest->rank() != rank - (rank > kVictim ? 1 : 0)) return 12;
+  return exchange_with_all(*rest);
+}
+
+TEST(ManyProcessesTest, ExchangeLoseOneAndGoOn) {
+  ProcessRanks ranks(kMany, one_of_many);
+  auto rendezvous = Rendezvous::create();
+  ASSERT_TRUE(rendezvous);
+  ranks.open(rendezvous->id());
+  const auto deadline = Clock::now() + std::chrono::seconds(100);
+  while (ranks.board().arrived != kMany) {
+    ASSERT_LT(Clock::now(), deadline) << ranks.board().arrived << " ranks have come so far";
+    ::sched_yield();
+  }
+  ranks.kill(kVictim);
+  EXPECT_EQ(ranks.wait(kVictim), -SIGKILL);
+  for (std::uint32_t rank = 0; rank != kMany; ++rank) {
+    if (rank == kVictim) continue;
+    EXPECT_EQ(ranks.wait(rank), 0) << "rank " << rank;
+  }
+}
+
+// The one rank that has no memory says so; all are told, and may ask for less.
+TEST(AllocateTest, OneRankWithoutMemoryEndsNothing) {
+  ProcessRanks ranks(3, direct(3, [](Communicator& comm, Board&) {
+                       rlimit former{};
+                       ::getrlimit(RLIMIT_NOFILE, &former);
+                       rlimit none = former;
+                       none.rlim_cur = 3;
+                       if (comm.rank() == 1) ::setrlimit(RLIMIT_NOFILE, &none);
+                       const auto refused = comm.allocate(4096);
+                       ::setrlimit(RLIMIT_NOFILE, &former);
+                       if (refused) return 1;
+                       if (refused.error().code != Errc::kResourceExhausted)
+                         return failed(comm.rank(), "allocate", refused.error());
+                       const bool named =
+                           refused.error().to_string().find("rank 1") != std::string::npos;
+                       if (!named && comm.rank() != 1) return 2;
+                       const auto granted = comm.allocate(4096, {.pages = Pages::kSmall});
+                       if (!granted) return failed(comm.rank(), "allocate again", granted.error());
+                       return comm.barrier() ? 0 : 3;
+                     }));
+  auto rendezvous = Rendezvous::create();
+  ASSERT_TRUE(rendezvous);
+  ranks.open(rendezvous->id());
+  for (std::uint32_t rank = 0; rank != 3; ++rank) EXPECT_EQ(ranks.wait(rank), 0) << rank;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <numeric>
 #include <optional>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -150,13 +151,26 @@ TEST(GrowTest, FewerRanksAreRefused) {
   });
 }
 
-TEST(ShrinkTest, SucceedsOnce) {
-  run_ranks(2, {}, [](Communicator& comm) -> Verdict {
-    auto same = comm.shrink({});
-    if (!same) return same.error().to_string();
-    const auto again = comm.shrink({});
-    if (again || again.error().code != Errc::kFailedPrecondition) return "shrunk twice";
-    return verdict_of(same->barrier());
+// Each one finds the notices of this round, whatever ranks are still busy with the one before.
+TEST(ShrinkTest, MayBeDoneAgainAndEachResultIsOneOfItsOwn) {
+  run_ranks(3, {}, [](Communicator& comm) -> Verdict {
+    std::minstd_rand random(comm.rank() + 1);
+    std::vector<Communicator> made;
+    for (int round = 0; round != 8; ++round) {
+      for (auto pause = random() % 50; pause != 0; --pause) std::this_thread::yield();
+      auto same = comm.shrink({});
+      if (!same) return same.error().to_string();
+      made.push_back(std::move(*same));
+    }
+    for (std::size_t i = made.size(); i-- != 0;) {
+      std::uint32_t sum = comm.rank() + static_cast<std::uint32_t>(i);
+      const auto done = made[i].all_reduce(&sum, &sum, 1, DataType::kUint32, ReduceOp::kSum);
+      if (!done) return verdict_of(done);
+      if (sum != 3 + 3 * i) return "ranks of different communicators have met";
+    }
+    const auto more = comm.shrink({});
+    if (more || more.error().code != Errc::kResourceExhausted) return "a ninth";
+    return verdict_of(comm.barrier());
   });
 }
 

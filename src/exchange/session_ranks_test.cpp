@@ -28,13 +28,26 @@ Result<Session> open_session(std::uint32_t rank, const Board& board) {
   return Session::open({.channel = board.text, .gpu_index = rank});
 }
 
+enum class Levels : std::uint8_t { kOne, kTwo };
+
+/// Of kTwo: ranks 0 and 1 are near each other, all others are alone.
+CommunicatorOptions options_for(std::uint32_t rank, Levels levels) {
+  CommunicatorOptions options;
+  if (levels == Levels::kOne) return options;
+  options.determinism = Determinism::kConsistent;
+  options.algorithm = Algorithm::kTwoLevel;
+  options.locality = rank == 1 ? 0 : rank;
+  return options;
+}
+
 /// A body that begins with a communicator of `ranks` through the daemon.
 ProcessRanks::Body through_daemon(std::uint32_t ranks,
-                                  std::function<int(Communicator&, Board&)> body) {
-  return [ranks, body = std::move(body)](std::uint32_t rank, Board& board) {
+                                  std::function<int(Communicator&, Board&)> body,
+                                  Levels levels = Levels::kOne) {
+  return [ranks, levels, body = std::move(body)](std::uint32_t rank, Board& board) {
     const auto session = open_session(rank, board);
     if (!session) return failed(rank, "session", session.error());
-    auto comm = Communicator::create(*session, board.id, rank, ranks);
+    auto comm = Communicator::create(*session, board.id, rank, ranks, options_for(rank, levels));
     return comm ? body(*comm, board) : failed(rank, "create", comm.error());
   };
 }
@@ -87,6 +100,19 @@ TEST(SessionRanksTest, MeetThroughTheDaemonAndExchange) {
   for (std::uint32_t rank = 0; rank != 3; ++rank) EXPECT_EQ(ranks.wait(rank), 0);
 }
 
+TEST(SessionRanksTest, ExchangeInTwoLevels) {
+  const auto body = [](Communicator& comm, Board& board) {
+    if (const int wrong = sums_of_all_kinds(comm, board); wrong != 0) return wrong;
+    const auto two = static_cast<std::size_t>(Algorithm::kTwoLevel);
+    return comm.counters().by_algorithm[two] == 8 ? 0 : 3;
+  };
+  ProcessRanks ranks(3, through_daemon(3, body, Levels::kTwo));
+  TestDaemon daemon;
+  const auto meeting = Meeting::open(daemon, ranks);
+  ASSERT_TRUE(meeting) << meeting.error().to_string();
+  for (std::uint32_t rank = 0; rank != 3; ++rank) EXPECT_EQ(ranks.wait(rank), 0);
+}
+
 /// Exchanges until something ends it.
 Error last_error(Communicator& comm, Board& board) {
   std::vector<float> data(3'000);
@@ -128,14 +154,16 @@ int is_told_of_revocation(Communicator& comm, Board& board) {
 
 // The fabric takes a GPU out of the partition in the middle of an exchange: an error, no fault.
 TEST(SessionRanksTest, MemoryThatIsWithdrawnEndsTheExchange) {
-  ProcessRanks ranks(2, through_daemon(2, is_told_of_revocation));
-  TestDaemon daemon;
-  const auto meeting = Meeting::open(daemon, ranks);
-  ASSERT_TRUE(meeting) << meeting.error().to_string();
-  ASSERT_TRUE(reaches([&] { return ranks.board().arrived == 2; }));
-  daemon.move_gpu(1, 2);
-  EXPECT_EQ(ranks.wait(0), 0);
-  EXPECT_EQ(ranks.wait(1), 0);
+  for (const Levels levels : {Levels::kOne, Levels::kTwo}) {
+    const std::uint32_t count = levels == Levels::kOne ? 2 : 3;
+    ProcessRanks ranks(count, through_daemon(count, is_told_of_revocation, levels));
+    TestDaemon daemon;
+    const auto meeting = Meeting::open(daemon, ranks);
+    ASSERT_TRUE(meeting) << meeting.error().to_string();
+    ASSERT_TRUE(reaches([&] { return ranks.board().arrived == count; }));
+    daemon.move_gpu(1, 2);
+    for (std::uint32_t rank = 0; rank != count; ++rank) EXPECT_EQ(ranks.wait(rank), 0) << rank;
+  }
 }
 
 int ends_with_any_error(std::uint32_t rank, Board& board) {

@@ -23,12 +23,14 @@ void Trial::begin(const TuningQuestion& question, const Costs& costs) {
   std::vector<Likely> likely;
   for (std::uint32_t number = 1; number != kAlgorithmCount; ++number) {
     const auto algorithm = static_cast<Algorithm>(number);
+    if (algorithm == Algorithm::kTwoLevel) continue;
     const double ns = predict(algorithm, question, costs);
     if (ns != std::numeric_limits<double>::infinity()) likely.push_back({algorithm, ns});
   }
   IMEX_ASSERT(!likely.empty(), "the ring serves every size");
   std::ranges::sort(likely, {}, &Likely::ns);
   count_ = 0;
+  if (question.shape.groups > 1) candidates_[count_++] = Algorithm::kTwoLevel;
   for (const Likely& each : likely) {
     if (count_ == kCandidatesMax || each.ns > likely[0].ns * kTrustFactor) break;
     candidates_[count_++] = each.algorithm;

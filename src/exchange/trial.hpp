@@ -18,12 +18,13 @@ namespace imex::exchange {
 /// Of one lane and one step of sizes. Used by the thread that has the lane, but for choice().
 class Trial {
  public:
-  static constexpr std::size_t kCandidatesMax = 4;
+  static constexpr std::size_t kCandidatesMax = 5;
   /// The fastest of so many counts: one that a preemption hit is no measurement.
   static constexpr std::uint32_t kRounds = 6;
   using Times = std::array<float, kCandidatesMax>;  ///< by candidate, nanoseconds
 
-  /// Candidates: what the model predicts to be at most 2.5 times slower than the best.
+  /// Candidates: what the model predicts to be at most 2.5 times slower than the best; and two
+  /// levels, where there are groups, since it knows one distance only.
   void begin(const TuningQuestion& question, const Costs& costs);
   [[nodiscard]] bool begun() const noexcept { return count_ != 0; }
   [[nodiscard]] bool decided() const noexcept { return choice() != Algorithm::kAuto; }

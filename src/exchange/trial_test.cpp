@@ -57,6 +57,21 @@ TEST(TrialTest, WhereOneIsFarAheadNothingIsTried) {
   EXPECT_EQ(trial.choice(), Algorithm::kPacket);
 }
 
+// The model takes all ranks for equally far, so that two levels never look good to it.
+TEST(TrialTest, WhereThereAreGroupsTwoLevelsAreTried) {
+  for (const std::size_t bytes : {std::size_t{8}, std::size_t{64} << 10U, std::size_t{4} << 20U}) {
+    const TuningQuestion question{.bytes = bytes, .ranks = 8, .shape = {.groups = 2, .largest = 4}};
+    const auto near_wins = [](Algorithm algorithm) {
+      return algorithm == Algorithm::kTwoLevel ? 10.0F : 20.0F;
+    };
+    EXPECT_EQ(outcome(question, near_wins), Algorithm::kTwoLevel) << bytes;
+    const auto near_loses = [](Algorithm algorithm) {
+      return algorithm == Algorithm::kTwoLevel ? 20.0F : 10.0F;
+    };
+    EXPECT_NE(outcome(question, near_loses), Algorithm::kTwoLevel) << bytes;
+  }
+}
+
 TEST(TrialTest, WhatCannotServeIsNotTried) {
   Trial trial;
   trial.begin({.bytes = 64 << 20, .ranks = 2}, {});
@@ -64,6 +79,7 @@ TEST(TrialTest, WhatCannotServeIsNotTried) {
     EXPECT_NE(trial.next(), Algorithm::kRegistered);
     EXPECT_NE(trial.next(), Algorithm::kSingleCopy);
     EXPECT_NE(trial.next(), Algorithm::kPacket);
+    EXPECT_NE(trial.next(), Algorithm::kTwoLevel);
     if (trial.took(1)) break;
   }
 }

@@ -13,8 +13,9 @@ namespace imex::exchange {
 
 namespace {
 
-constexpr std::array kCandidates{Algorithm::kPacket, Algorithm::kMailbox, Algorithm::kRing,
-                                 Algorithm::kRegistered, Algorithm::kSingleCopy};
+constexpr std::array kCandidates{Algorithm::kPacket,     Algorithm::kMailbox,
+                                 Algorithm::kRing,       Algorithm::kRegistered,
+                                 Algorithm::kSingleCopy, Algorithm::kTwoLevel};
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -60,6 +61,15 @@ double predict(Algorithm algorithm, const TuningQuestion& question, const Costs&
              2 * peers / ranks * (lines * costs.stream + pages * costs.kernel_page) +
              reduce / ranks;
     }
+    case Algorithm::kTwoLevel: {
+      if (question.shape.groups < 2) return kNever;
+      // To the leader and back, then what the leaders do best. One distance for all lines: what is
+      // near is taken for as dear as what is far.
+      const auto near = static_cast<double>(question.shape.largest - 1);
+      const TuningQuestion among{.bytes = question.bytes, .ranks = question.shape.groups};
+      return 3 * costs.hop + 2 * near * lines * costs.stream + bytes * (2 * near + 1) * costs.copy +
+             predict(choose(among, costs), among, costs);
+    }
     case Algorithm::kAuto:
       break;
   }
@@ -84,12 +94,13 @@ std::size_t TuningTable::step_bytes(std::size_t step) noexcept {
   return step % 2 == 0 ? power : power / 4 * 3;
 }
 
-TuningTable::TuningTable(std::uint32_t ranks, const Costs& costs) noexcept
-    : ranks_(ranks), costs_(costs) {
+TuningTable::TuningTable(std::uint32_t ranks, const Costs& costs, const GroupShape& shape) noexcept
+    : ranks_(ranks), shape_(shape), costs_(costs) {
   for (const bool registered : {false, true}) {
     for (std::size_t step = 0; step != kSteps; ++step) {
       // The largest size, so that what is chosen can serve all of the step.
-      table_[registered ? 1 : 0][step] = choose({step_bytes(step), ranks, registered}, costs);
+      table_[registered ? 1 : 0][step] =
+          choose({step_bytes(step), ranks, registered, shape}, costs);
     }
   }
 }
@@ -111,7 +122,7 @@ std::string TuningTable::explain(bool registered,
                         algorithm_name(open ? choice(bytes, registered) : found),
                         open ? "model" : "trial");
     for (const Algorithm candidate : kCandidates) {
-      const double ns = predict(candidate, {bytes, ranks_, registered}, costs_);
+      const double ns = predict(candidate, {bytes, ranks_, registered, shape_}, costs_);
       if (ns != kNever) text += fmt::format(" {} {:.2f}", algorithm_name(candidate), ns / 1000);
     }
     text += '\n';

@@ -29,10 +29,17 @@ struct Costs {
 [[nodiscard]] Costs costs_from(double small_ns, double large_ns, std::uint32_t ranks,
                                const Costs& base) noexcept;
 
+/// Groups of ranks that are near each other.
+struct GroupShape {
+  std::uint32_t groups = 0;   ///< less than two: two levels are not possible
+  std::uint32_t largest = 0;  ///< ranks
+};
+
 struct TuningQuestion {
   std::size_t bytes = 0;
   std::uint32_t ranks = 2;
   bool registered = false;  ///< both buffers come from allocate()
+  GroupShape shape{};
 };
 
 /// Nanoseconds, or infinity where the algorithm cannot serve.
@@ -46,7 +53,7 @@ struct TuningQuestion {
 class TuningTable {
  public:
   TuningTable() = default;
-  TuningTable(std::uint32_t ranks, const Costs& costs) noexcept;
+  TuningTable(std::uint32_t ranks, const Costs& costs, const GroupShape& shape = {}) noexcept;
 
   static constexpr std::size_t kSteps = 40;  ///< of two per power of two, from 64 B on
   [[nodiscard]] static std::size_t step_of(std::size_t bytes) noexcept;
@@ -61,6 +68,7 @@ class TuningTable {
 
  private:
   std::uint32_t ranks_ = 1;
+  GroupShape shape_{};
   Costs costs_{};
   std::array<std::array<Algorithm, kSteps>, 2> table_{};
 };

@@ -28,6 +28,15 @@ TEST(TunerTest, RegisteredBuffersAreUsedFromSomeSizeOn) {
   EXPECT_TRUE(std::isinf(predict(Algorithm::kRegistered, {.bytes = 1 << 20, .ranks = 2}, {})));
 }
 
+TEST(TunerTest, TwoLevelsNeedGroups) {
+  TuningQuestion question{.bytes = 1 << 20, .ranks = 8};
+  EXPECT_TRUE(std::isinf(predict(Algorithm::kTwoLevel, question, {})));
+  question.shape = {.groups = 2, .largest = 4};
+  EXPECT_FALSE(std::isinf(predict(Algorithm::kTwoLevel, question, {})));
+  const TuningTable table(8, {}, question.shape);
+  EXPECT_NE(table.explain(false, {}).find("two-level"), std::string::npos);
+}
+
 TEST(TunerTest, TheTableNeverAnswersWithWhatCannotServe) {
   for (const std::uint32_t ranks : {2U, 3U, 8U, 72U}) {
     const TuningTable table(ranks, {.line = 0.001});  // packets would win at every size

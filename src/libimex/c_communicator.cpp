@@ -23,7 +23,7 @@ using imex::c::to_type;
 
 static_assert(sizeof(imex_unique_id) == sizeof(imex::UniqueId));
 static_assert(IMEX_UINT16 + 1 == imex::kDataTypeCount && IMEX_AVG + 1 == imex::kReduceOpCount &&
-              IMEX_ALGORITHM_SINGLE_COPY + 1 == imex::kAlgorithmCount);
+              IMEX_ALGORITHM_TWO_LEVEL + 1 == imex::kAlgorithmCount);
 
 imex::UniqueId to_id(const imex_unique_id& id) {
   imex::UniqueId result;
@@ -50,6 +50,7 @@ imex::Result<imex::CommunicatorOptions> to_options(const imex_communicator_optio
       .algorithm = static_cast<imex::Algorithm>(chosen->algorithm)};
   options.single_copy = chosen->two_copies == 0;
   if (chosen->check != IMEX_CHECK_FROM_ENVIRONMENT) options.check = chosen->check != 0;
+  if (chosen->locality != IMEX_LOCALITY_BY_TOPOLOGY) options.locality = chosen->locality;
   return options;
 }
 
@@ -211,9 +212,16 @@ int imex_barrier(imex_communicator* communicator, uint32_t lane) {
 // ---- memory ----
 
 int imex_communicator_allocate(imex_communicator* communicator, size_t bytes, void** out) {
+  return imex_communicator_allocate_with(communicator, bytes, nullptr, out);
+}
+
+int imex_communicator_allocate_with(imex_communicator* communicator, size_t bytes,
+                                    const imex_allocation_options* options, void** out) {
   if (communicator == nullptr) return missing("communicator");
   if (out == nullptr) return missing("out");
-  const auto memory = communicator->value.allocate(bytes);
+  const auto chosen = imex::c::to_allocation_options(options);
+  if (!chosen) return failed(chosen.error());
+  const auto memory = communicator->value.allocate(bytes, *chosen);
   if (!memory) return failed(memory.error());
   *out = memory->data();
   return IMEX_OK;

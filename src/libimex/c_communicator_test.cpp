@@ -239,7 +239,11 @@ TEST(CCommunicatorTest, AStartedOperationEndsWithTheAbort) {
 TEST(CCommunicatorTest, PutsAreSeenOnceTheSignalIs) {
   run_c_ranks(2, [](imex_communicator* comm, std::uint32_t rank) {
     void* memory = nullptr;
-    C_OK(imex_communicator_allocate(comm, 4096, &memory));
+    imex_allocation_options pages = IMEX_ALLOCATION_OPTIONS_INIT;
+    pages.pages = 3;
+    EXPECT_EQ(imex_communicator_allocate_with(comm, 4096, &pages, &memory), IMEX_INVALID_ARGUMENT);
+    pages.pages = IMEX_PAGES_SMALL;
+    C_OK(imex_communicator_allocate_with(comm, 4096, &pages, &memory));
     auto* words = static_cast<std::uint64_t*>(memory);
     const std::uint64_t first = 10 + rank, second = 20 + rank;
     C_OK(imex_put(comm, &first, &words[1], sizeof first, 1 - rank, 0));
@@ -306,7 +310,7 @@ TEST(CCommunicatorTest, WrongArgumentsAreRefusedBeforeAnythingIsWaitedFor) {
   EXPECT_EQ(imex_communicator_create(&id, 0, 1, &options, &made), IMEX_INVALID_ARGUMENT);
   EXPECT_THAT(imex_last_error(), HasSubstr("determinism 3 is none"));
   options = IMEX_COMMUNICATOR_OPTIONS_INIT;
-  options.algorithm = 6;
+  options.algorithm = 7;
   EXPECT_EQ(imex_communicator_create(&id, 0, 1, &options, &made), IMEX_INVALID_ARGUMENT);
   EXPECT_EQ(imex_communicator_create(&id, 1, 1, nullptr, &made), IMEX_INVALID_ARGUMENT);
   EXPECT_EQ(imex_communicator_create(nullptr, 0, 1, nullptr, &made), IMEX_INVALID_ARGUMENT);

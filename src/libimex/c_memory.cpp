@@ -34,21 +34,25 @@ imex::SteadyTime to_deadline(std::uint64_t deadline_ns) {
 
 }  // namespace
 
+imex::Result<imex::AllocationOptions> imex::c::to_allocation_options(
+    const imex_allocation_options* given) {
+  auto chosen = options_or_default(imex_allocation_options IMEX_ALLOCATION_OPTIONS_INIT, given);
+  if (!chosen) return fail(std::move(chosen).error());
+  if (chosen->pages > IMEX_PAGES_SMALL) {
+    return fail(Errc::kInvalidArgument,
+                "allocate: pages is " + std::to_string(chosen->pages) + ", not an imex_pages");
+  }
+  return AllocationOptions{.alignment = chosen->alignment,
+                           .pages = static_cast<Pages>(chosen->pages),
+                           .prefault = chosen->prefault != 0};
+}
+
 int imex_allocate(size_t size_bytes, const imex_allocation_options* options,
                   imex_allocation** out) {
   if (out == nullptr) return missing("out");
-  auto chosen =
-      imex::c::options_or_default(imex_allocation_options IMEX_ALLOCATION_OPTIONS_INIT, options);
-  if (!chosen) return failed(std::move(chosen).error());
-  if (chosen->pages > IMEX_PAGES_SMALL) {
-    return failed({imex::Errc::kInvalidArgument,
-                   "allocate: pages is " + std::to_string(chosen->pages) + ", not an imex_pages"});
-  }
-  return imex::c::give(
-      imex::Allocation::create(size_bytes, {.alignment = chosen->alignment,
-                                            .pages = static_cast<imex::Pages>(chosen->pages),
-                                            .prefault = chosen->prefault != 0}),
-      out);
+  const auto chosen = imex::c::to_allocation_options(options);
+  if (!chosen) return failed(chosen.error());
+  return imex::c::give(imex::Allocation::create(size_bytes, *chosen), out);
 }
 
 void imex_free(imex_allocation* allocation) { delete allocation; }

@@ -55,6 +55,9 @@ Result<Options> options_or_default(Options defaults, const Options* given) {
   return defaults;
 }
 
+/// Null: the defaults. Errors: as read_options(); kInvalidArgument for pages that are none.
+Result<AllocationOptions> to_allocation_options(const imex_allocation_options* given);
+
 /// A null pointer where an object belongs.
 int missing(const char* what);
 

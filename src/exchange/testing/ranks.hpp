@@ -18,16 +18,16 @@ inline Verdict verdict_of(const Result<void>& result) {
   return result ? Verdict{} : result.error().to_string();
 }
 
-/// Runs `body` as every rank of a communicator; all verdicts must be empty.
-inline void run_ranks(std::uint32_t ranks, const CommunicatorOptions& options,
-                      const std::function<Verdict(Communicator&)>& body) {
+/// Runs `body` as every rank of a communicator, with options by rank; all verdicts must be empty.
+inline void run_ranks_with(const std::function<CommunicatorOptions(std::uint32_t rank)>& options,
+                           std::uint32_t ranks, const std::function<Verdict(Communicator&)>& body) {
   auto rendezvous = Rendezvous::create();
   ASSERT_TRUE(rendezvous) << rendezvous.error().to_string();
   std::vector<Verdict> verdicts(ranks);
   std::vector<std::thread> threads;
   for (std::uint32_t rank = 0; rank != ranks; ++rank) {
     threads.emplace_back([&, rank] {
-      auto comm = Communicator::create(rendezvous->id(), rank, ranks, options);
+      auto comm = Communicator::create(rendezvous->id(), rank, ranks, options(rank));
       verdicts[rank] = comm ? body(*comm) : comm.error().to_string();
     });
   }
@@ -35,6 +35,12 @@ inline void run_ranks(std::uint32_t ranks, const CommunicatorOptions& options,
   for (std::uint32_t rank = 0; rank != ranks; ++rank) {
     EXPECT_EQ(verdicts[rank], "") << "rank " << rank << " of " << ranks;
   }
+}
+
+/// The same options for all.
+inline void run_ranks(std::uint32_t ranks, const CommunicatorOptions& options,
+                      const std::function<Verdict(Communicator&)>& body) {
+  run_ranks_with([&](std::uint32_t) { return options; }, ranks, body);
 }
 
 }  // namespace imex::exchange::testing_kit

@@ -216,4 +216,63 @@ inline Bytes random_bytes(DataType type, std::size_t elements, std::uint64_t see
   return bytes;
 }
 
+/// Bits of a mantissa, the hidden one included; 0: not a float.
+inline int precision_of(DataType type) {
+  switch (type) {
+    case DataType::kFloat64:
+      return 53;
+    case DataType::kFloat32:
+      return 24;
+    case DataType::kFloat16:
+      return 11;
+    case DataType::kBfloat16:
+      return 8;
+    case DataType::kFloat8E4m3:
+      return 4;
+    case DataType::kFloat8E5m2:
+      return 3;
+    default:
+      return 0;
+  }
+}
+
+inline double element(DataType type, const Bytes& bytes, std::size_t index) {
+  const auto raw = [&](auto value) {
+    std::memcpy(&value, bytes.data() + index * sizeof value, sizeof value);
+    return value;
+  };
+  switch (type) {
+    case DataType::kFloat64:
+      return raw(0.0);
+    case DataType::kFloat32:
+      return static_cast<double>(raw(0.0F));
+    case DataType::kFloat16:
+      return static_cast<double>(decode(raw(std::uint16_t{}), kHalf));
+    case DataType::kBfloat16:
+      return static_cast<double>(decode(raw(std::uint16_t{}), kBfloat));
+    case DataType::kFloat8E4m3:
+      return static_cast<double>(decode(raw(std::uint8_t{}), kE4m3));
+    default:
+      return static_cast<double>(decode(raw(std::uint8_t{}), kE5m2));
+  }
+}
+
+/// Sums of floats in any order: one rounding per rank at most, each of half a unit of the largest
+/// partial sum. The first element that is further off; -1: none.
+inline std::ptrdiff_t first_far_off(DataType type, const std::vector<Bytes>& inputs,
+                                    const Bytes& found) {
+  for (std::size_t i = 0; i != found.size() / element_bytes(type); ++i) {
+    double wanted = 0, magnitude = 0;
+    for (const Bytes& input : inputs) {
+      wanted += element(type, input, i);
+      magnitude += std::fabs(element(type, input, i));
+    }
+    const double allowed =
+        std::ldexp(magnitude * static_cast<double>(inputs.size()), -precision_of(type));
+    if (!(std::fabs(element(type, found, i) - wanted) <= allowed))
+      return static_cast<std::ptrdiff_t>(i);
+  }
+  return -1;
+}
+
 }  // namespace imex::exchange::reference

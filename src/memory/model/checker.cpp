@@ -1,6 +1,7 @@
 // The search: which steps can come next, states seen once, and the path to a state that is wrong.
 #include "model/checker.hpp"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -235,23 +236,38 @@ std::optional<std::string> Checker::apply(MemoryState& state, Transition& transi
   return std::nullopt;
 }
 
-std::optional<std::string> Checker::open(Frame& frame, Report& report) {
-  ++report.states;
-  bool all_finished = true;
-  std::string stuck;
-  for (std::size_t i = 0; i != frame.state.threads.size(); ++i) {
-    ThreadState& thread = frame.state.threads[i];
+std::optional<std::string> Checker::note_ends(MemoryState& state) {
+  for (std::size_t i = 0; i != state.threads.size(); ++i) {
+    ThreadState& thread = state.threads[i];
     if (thread.run == Run::kReady) {
-      const Next& next = next_of(frame.state, i);
+      const Next& next = next_of(state, i);
       if (next.kind == Next::Kind::kViolated) return programs_[i].first + ": " + next.violation;
       if (next.kind == Next::Kind::kFinished) thread.run = Run::kFinished;
     }
-    if (thread.run == Run::kFinished) continue;
-    all_finished = false;
-    stuck += fmt::format("{}{} {}", stuck.empty() ? "" : ", ", programs_[i].first,
-                         thread.run == Run::kAsleep ? "sleeps" : "polls");
   }
-  if (all_finished) {
+  return std::nullopt;
+}
+
+bool Checker::all_ended(const MemoryState& state) noexcept {
+  return std::ranges::all_of(state.threads,
+                             [](const ThreadState& each) { return each.run == Run::kFinished; });
+}
+
+std::string Checker::describe_stuck(const MemoryState& state) const {
+  std::string stuck;
+  for (std::size_t i = 0; i != state.threads.size(); ++i) {
+    const Run run = state.threads[i].run;
+    if (run == Run::kFinished) continue;
+    stuck += fmt::format("{}{} {}", stuck.empty() ? "" : ", ", programs_[i].first,
+                         run == Run::kAsleep ? "sleeps" : "polls");
+  }
+  return "nobody can go on: " + stuck + " for ever";
+}
+
+std::optional<std::string> Checker::open(Frame& frame, Report& report) {
+  ++report.states;
+  if (auto violation = note_ends(frame.state)) return violation;
+  if (all_ended(frame.state)) {
     std::vector<std::uint64_t> outcome;
     for (std::size_t i = 0; i != frame.state.threads.size(); ++i) {
       const auto& reports = next_of(frame.state, i).reports;
@@ -261,7 +277,7 @@ std::optional<std::string> Checker::open(Frame& frame, Report& report) {
     return std::nullopt;
   }
   frame.transitions = transitions_of(frame.state);
-  if (frame.transitions.empty()) return "nobody can go on: " + stuck + " for ever";
+  if (frame.transitions.empty()) return describe_stuck(frame.state);
   return std::nullopt;
 }
 

@@ -154,6 +154,21 @@ struct Report {
   [[nodiscard]] bool proven() const noexcept { return complete && !counterexample; }
 };
 
+/// What happens to a random execution from outside.
+struct Interruption {
+  /// At a step below this one, drawn from the seed; at the latest when nobody can go on otherwise.
+  std::uint64_t before_step = 1;
+  std::optional<std::size_t>
+      killed;   ///< a thread, by the order of their declaration: no more steps
+  Word raised;  ///< set to 1
+};
+
+struct RandomRun {
+  std::uint64_t seed = 0;
+  std::optional<Interruption> interruption{};
+  std::uint64_t steps_max = 200'000;
+};
+
 class Checker {
  public:
   using Program = std::function<void(ModelAtomics&)>;
@@ -167,6 +182,10 @@ class Checker {
 
   /// Walks all executions, up to `states_max` states.
   [[nodiscard]] Report run(std::uint64_t states_max = 4'000'000);
+  /// One execution, the same for the same seed: which thread goes on, how far threads run ahead of
+  /// each other, how old what they read is. For more threads and longer histories than run() can
+  /// walk; needs IMEX_MODEL_LARGE. A counterexample has the last steps only.
+  [[nodiscard]] Report run_random(const RandomRun& run);
 
  private:
   /// What a thread does next, given its log.
@@ -201,6 +220,10 @@ class Checker {
                          std::vector<Transition>& out) const;
   /// Takes the step; the text of a violation, or nothing.
   [[nodiscard]] std::optional<std::string> apply(MemoryState& state, Transition& transition) const;
+  /// Marks the threads that have ended; a violation, or nothing.
+  [[nodiscard]] std::optional<std::string> note_ends(MemoryState& state);
+  [[nodiscard]] static bool all_ended(const MemoryState& state) noexcept;
+  [[nodiscard]] std::string describe_stuck(const MemoryState& state) const;
   /// Looks at a state reached for the first time: its transitions, or what is wrong with it.
   [[nodiscard]] std::optional<std::string> open(Frame& frame, Report& report);
   [[nodiscard]] std::string trace(const std::vector<Frame>& path, const std::string& what) const;

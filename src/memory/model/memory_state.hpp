@@ -22,8 +22,15 @@
 
 namespace imex::memory::model {
 
+// Every state of an exhaustive walk holds many views, so they are small. Random walks hold one
+// state and model more: an executable is compiled for one or the other.
+#ifdef IMEX_MODEL_LARGE
+inline constexpr std::size_t kWordsMax = 200;
+inline constexpr std::size_t kThreadsMax = 9;
+#else
 inline constexpr std::size_t kWordsMax = 16;
 inline constexpr std::size_t kThreadsMax = 4;
+#endif
 
 using Position = std::uint8_t;
 using ClockValue = std::uint16_t;
