@@ -89,7 +89,7 @@ typedef enum imex_determinism {
 
 /** Ways to do an all_reduce. */
 typedef enum imex_algorithm {
-  IMEX_ALGORITHM_AUTO = 0,        /**< by the measured costs of this machine */
+  IMEX_ALGORITHM_AUTO = 0,        /**< by trial: the first calls of a size try each likely one */
   IMEX_ALGORITHM_PACKET = 1,      /**< one-shot, data and readiness in one cache line */
   IMEX_ALGORITHM_MAILBOX = 2,     /**< two-shot, answered in the line that asked */
   IMEX_ALGORITHM_RING = 3,        /**< one-shot through a ring of slots */
@@ -231,11 +231,12 @@ IMEX_API int imex_request_wait(imex_request* request);
 IMEX_API void imex_request_end(imex_request* request);
 
 /** Collective: zeroed memory of the same size in every rank, mapped by all, for as long as the
- * communicator lives. Errors: IMEX_RESOURCE_EXHAUSTED. */
+ * communicator lives. Not beside an operation. Errors: IMEX_INVALID_ARGUMENT;
+ * IMEX_FAILED_PRECONDITION; IMEX_RESOURCE_EXHAUSTED in all ranks when one has no such memory, which
+ * leaves the communicator as it was. */
 IMEX_API int imex_communicator_allocate(imex_communicator* communicator, size_t bytes, void** out);
 /** The same on memory as `options` say (NULL: the defaults), which are the same in all ranks.
- * Errors: IMEX_INVALID_ARGUMENT; IMEX_RESOURCE_EXHAUSTED in all ranks when one has no such memory,
- * which leaves the communicator as it was. */
+ * Errors: the same. */
 IMEX_API int imex_communicator_allocate_with(imex_communicator* communicator, size_t bytes,
                                              const struct imex_allocation_options* options,
                                              void** out);

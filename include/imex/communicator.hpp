@@ -100,7 +100,7 @@ class IMEX_API Request {
   std::shared_ptr<exchange::StartedOperation> operation_;
 };
 
-/// How much the bits of a float sum may depend on (exchange.md 2.5).
+/// How much the bits of a float sum may depend on.
 enum class Determinism : std::uint8_t {
   kOrderInvariant = 0,  ///< on the inputs only: ranks ascending from +0.0, one rounding
   kConsistent = 1,      ///< all ranks of one call hold the same bits
@@ -131,8 +131,8 @@ struct CommunicatorOptions {
   std::chrono::milliseconds timeout{30'000};
   Determinism determinism = Determinism::kOrderInvariant;
   Algorithm algorithm = Algorithm::kAuto;  ///< of every all_reduce that can be done this way
-  /// Ranks of one number are near each other; for kTwoLevel. Set in all ranks or in none. Unset: by
-  /// the L3 cache, else by the NUMA node, that all cores of this thread share.
+  /// Ranks of one number, but 0xffffffff, are near each other; for kTwoLevel. Set in all ranks or
+  /// in none. Unset: by the L3 cache, else by the NUMA node, that all cores of this thread share.
   std::optional<std::uint32_t> locality{};
   /// How waits go; unset: by the number of ranks and of usable cores.
   std::optional<WaitPolicy> wait{};
@@ -163,13 +163,16 @@ struct CommunicatorCounters {
 ///
 /// Every operation returns one of these errors, then the communicator is of no more use than for
 /// shrink() and its end: kPeerLost with the rank, kAborted, kDeadlineExceeded with the rank that
-/// did not come, kRevoked (memory withdrawn by the fabric or the daemon). kInvalidArgument and
-/// kFailedPrecondition leave it as it was.
+/// did not come, kRevoked (memory withdrawn by the fabric or the daemon). kInvalidArgument,
+/// kResourceExhausted and kFailedPrecondition leave it as it was, unless async_error() says
+/// otherwise: ranks that turn out to be in different calls cannot go on.
 class IMEX_API Communicator {
  public:
   /// Collective. Errors: kInvalidArgument (rank, size, options; not the same in all ranks),
-  /// kDeadlineExceeded (names the ranks that did not come), kAborted (`stop`), kNotFound,
-  /// kPermissionDenied (the peers' memory cannot be reached), kResourceExhausted.
+  /// kDeadlineExceeded (names the ranks that did not come), kAlreadyExists (the rank is taken),
+  /// kPeerLost (one that came has died), kAborted (`stop`), kNotFound, kPermissionDenied (the
+  /// peers' memory cannot be reached), kVersionMismatch, kStale, kDataLoss (what is there is no
+  /// rank of this communicator), kResourceExhausted.
   [[nodiscard]] static Result<Communicator> create(const UniqueId& id, std::uint32_t rank,
                                                    std::uint32_t ranks,
                                                    const CommunicatorOptions& options = {});
@@ -215,7 +218,7 @@ class IMEX_API Communicator {
                                           std::span<const std::span<std::byte>> receives,
                                           std::uint32_t lane = 0);
   /// `bytes` to `peer`, which calls receive() with as many. Returns when all has been handed over;
-  /// up to a ring's length is buffered. Not to itself.
+  /// eight messages of up to 8 KiB, or one of seven slots, are buffered. Not to itself.
   [[nodiscard]] Result<void> send(const void* data, std::size_t bytes, std::uint32_t peer,
                                   std::uint32_t lane = 0);
   [[nodiscard]] Result<void> receive(void* data, std::size_t bytes, std::uint32_t peer,
@@ -255,8 +258,9 @@ class IMEX_API Communicator {
   [[nodiscard]] Result<Request> start_barrier(std::uint32_t lane = 0);
 
   /// Collective: memory of the same size in every rank, zeroed, mapped by all; all ask for the same
-  /// pages. Lives as long as the communicator. Errors: kInvalidArgument; kResourceExhausted in all
-  /// ranks when one has no such memory, which names it and leaves the communicator as it was.
+  /// pages. Lives as long as the communicator. No operation may run beside it, on no lane
+  /// (kFailedPrecondition). Errors: kInvalidArgument; kResourceExhausted in all ranks when one has
+  /// no such memory, which names it and leaves the communicator as it was.
   [[nodiscard]] Result<std::span<std::byte>> allocate(std::size_t bytes,
                                                       const AllocationOptions& options = {});
   /// `offset` bytes into `peer`'s part of the buffer that allocate() returned here.

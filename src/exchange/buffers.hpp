@@ -31,6 +31,8 @@ struct Place {
 /// Of one rank. Not thread-safe against add().
 class Buffers {
  public:
+  static constexpr std::size_t kMax = 65'536;  ///< a place in one word has 16 bits for which
+
   explicit Buffers(std::uint32_t rank) noexcept : rank_(rank) {}
 
   void add(Buffer buffer) { all_.push_back(std::move(buffer)); }

@@ -87,6 +87,7 @@ Core::Core(std::shared_ptr<Connector> connector, const Identity& who,
       tuning_(who.ranks, {}) {}
 
 Core::~Core() {
+  const std::uint64_t reason = window_ == nullptr ? 0 : abort_word();
   if (!lanes_.empty()) {
     // Operations that were started and not waited for: the one that runs must not outlive this.
     for (const auto& lane : lanes_) {
@@ -99,7 +100,6 @@ Core::~Core() {
   if (window_ == nullptr) return;
   // Why this one ends, if it is no choice of its own: whoever sees it gone shall know the reason,
   // which may still be on its way to others.
-  const std::uint64_t reason = header().abort.word.load(std::memory_order_acquire);
   if (reason != 0) tell_peers([&](WindowHeader& peer) { abort_rank(peer, reason); });
   // Release: all that this rank stored for its peers comes before.
   header().departed.store(1, std::memory_order_release);
@@ -137,8 +137,10 @@ Result<std::unique_ptr<Core>> Core::meet(std::shared_ptr<Connector> connector, c
              return place->attend(attendance, name);
            }));
   IMEX_CHECK_OK(place->conclude(attendance));
-  const std::stop_callback on_stop(options.stop, [&] { core->abort(); });
-  IMEX_CHECK_OK(core->agree_on_costs());
+  {
+    const std::stop_callback on_stop(options.stop, [&] { core->abort(); });
+    IMEX_CHECK_OK(core->agree_on_costs(options.stop));
+  }
   return core;
 }
 
@@ -243,7 +245,7 @@ void Core::link_lane(Lane& lane, std::uint32_t number) {
                .own = window_->data(),
                .other = peers_[peer].data});
     link.header = at<WindowHeader>(peers_[peer].data, 0);
-    link.pid = peers_[peer].pid;
+    link.pid = peers_[peer].local ? os::process_id() : peers_[peer].pid;
   }
 }
 
@@ -351,19 +353,20 @@ std::uint64_t Core::abort_word() const noexcept {
 }
 
 bool Core::may_read(std::uint32_t rank) const {
-  if (rank == who_.rank || peers_[rank].local) return true;
-  if (peers_[rank].pid == 0) return false;
+  if (rank == who_.rank) return true;
+  const std::int32_t pid = peers_[rank].local ? os::process_id() : peers_[rank].pid;
+  if (pid == 0) return false;
   bool same = false;
   reach(rank, [&](const WindowHeader& peer) {
     std::uint64_t nonce = 0;
-    const auto read = os::read_peer_memory(peers_[rank].pid, peer.self_address,
+    const auto read = os::read_peer_memory(pid, peer.self_address,
                                            reinterpret_cast<std::byte*>(&nonce), sizeof nonce);
     same = read && nonce == peer.nonce;
   });
   return same;
 }
 
-Result<void> Core::agree_on_costs() {
+Result<void> Core::agree_on_costs(const std::stop_token& stop) {
   if (who_.ranks == 1) return {};
   std::vector<RankFacts> all(who_.ranks);
   RankFacts& own = all[who_.rank];
@@ -392,14 +395,16 @@ Result<void> Core::agree_on_costs() {
   // Rank 0's figures, so that all choose alike.
   IMEX_CHECK_OK(broadcast({reinterpret_cast<std::byte*>(&costs), sizeof costs}, 0, 0));
   tuning_ = TuningTable(who_.ranks, costs);
-  for (const auto& lane : lanes_) lane->may_fetch = costs.kernel_allowed;
+  // What is permitted to all must be to this one, whatever another says.
+  const bool may_fetch = costs.kernel_allowed && own.costs.kernel_allowed;
+  for (const auto& lane : lanes_) lane->may_fetch = may_fetch;
   std::vector<Locality> localities;
   for (const RankFacts& rank : all) localities.push_back(rank.locality);
   IMEX_CHECK_OK(make_two_levels(localities));
   if (two_levels_ != nullptr) tuning_ = TuningTable(who_.ranks, costs, two_levels_->shape);
   // Whoever goes on from here may fail at once, which aborts all: no rank shall be caught by that
   // while it still has no communicator.
-  IMEX_TRY(const auto ready, swap_notices(digest_of({who_.generation}), {}, Ends::kLossOnly));
+  IMEX_TRY(const auto ready, swap_notices(digest_of({who_.generation}), {}, Ends::kLossOnly, stop));
   static_cast<void>(ready);
   return {};
 }

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <stop_token>
 #include <string_view>
 #include <vector>
 
@@ -70,7 +71,8 @@ class Core {
   ~Core();
 
   [[nodiscard]] const Identity& identity() const noexcept { return who_; }
-  [[nodiscard]] std::size_t window_bytes() const noexcept { return layout_.window_bytes(); }
+  /// Of shared memory of this rank, buffers not counted.
+  [[nodiscard]] std::size_t window_bytes() const noexcept;
   /// Of lane 0, where the trial of a size has ended; else what the model says.
   [[nodiscard]] Algorithm choice(std::size_t bytes, bool registered) const noexcept;
   [[nodiscard]] std::string explain(bool registered) const;
@@ -175,7 +177,7 @@ class Core {
                                                  const Level& level) const;
   /// Its private memory, through the kernel.
   [[nodiscard]] bool may_read(std::uint32_t rank) const;
-  Result<void> agree_on_costs();
+  Result<void> agree_on_costs(const std::stop_token& stop = {});
   Result<Costs> measure_costs(Costs costs);
 
   [[nodiscard]] WindowHeader& header() const noexcept;
@@ -222,8 +224,10 @@ class Core {
   [[nodiscard]] Result<void> compare_calls(Lane& lane, const CallFacts& call);
   /// Keeps imported memory in place for an operation.
   [[nodiscard]] Result<void> hold_imports(Lane& lane) const;
+  /// `all_know`: every rank sees the error.
   Result<std::span<std::byte>> allocate_everywhere(std::size_t bytes,
-                                                   const AllocationOptions& options);
+                                                   const AllocationOptions& options,
+                                                   bool& all_know);
   /// The own part, published; the error names this rank.
   [[nodiscard]] Result<Buffer> make_buffer(std::size_t bytes, const AllocationOptions& options);
   /// What decides which algorithms can serve a call, and which trial is its own.
@@ -250,15 +254,15 @@ class Core {
     MemoryName name{};
   };
   using Look = std::function<std::optional<Said>(const WindowHeader& peer)>;
-  Result<Said> await_notice(std::uint32_t rank, Ends ends, const Look& look,
-                            SteadyTime deadline) const;
+  Result<Said> await_notice(std::uint32_t rank, Ends ends, const Look& look, SteadyTime deadline,
+                            const std::stop_token& stop = {}) const;
   [[nodiscard]] SteadyTime wait_deadline() const { return deadline_after(options_.timeout); }
   /// Memory of a rank that took part a moment ago could not be opened, as `found` says. Where it is
   /// no more: because the rank is lost, or has been told of an abort before this one.
   [[nodiscard]] Error why_gone(std::uint32_t rank, Ends ends, Error found) const;
   /// A collective of all ranks: equally often in each.
   Result<std::vector<MemoryName>> swap_notices(std::uint64_t digest, const MemoryName& name,
-                                               Ends ends);
+                                               Ends ends, const std::stop_token& stop = {});
   /// Among `members`, who ask for the same thing.
   Result<std::vector<MemoryName>> swap_shrink_notices(std::span<const std::uint32_t> members,
                                                       Notice& own, std::uint64_t digest,

@@ -181,17 +181,22 @@ Error Core::wait_error(const Lane& caller, const CallFacts& call) {
   const Lane& lane = caller.failed();
   Error error;
   error.rank = lane.waits.awaited();
+  if (lane.waits.end() == WaitEnd::kAborted) {
+    // Also told on by who was told: a peer may still be about to fetch what this rank has offered,
+    // and must not take it for good once this rank has gone on.
+    abort_all(lane.waits.abort_word());
+    return memory::abort_error(lane.waits.abort_word()).context(call.to_string());
+  }
   if (lane.overrun) {
     error.code = Errc::kFailedPrecondition;
     error.message = "the ranks are not in the same call";
     error.hint = "set IMEX_CHECK=1 to see which calls differ";
     error.rank = kNoRank;
   } else if (lane.unreachable != kNoRank) {
-    error.code = Errc::kPeerLost;
+    const bool lost = lane.unreachable_code == Errc::kPeerLost;
+    error.code = lost ? Errc::kPeerLost : Errc::kFailedPrecondition;
     error.message = fmt::format("memory of rank {} cannot be read", lane.unreachable);
-    error.rank = lane.unreachable;
-  } else if (lane.waits.end() == WaitEnd::kAborted) {
-    return memory::abort_error(lane.waits.abort_word()).context(call.to_string());
+    error.rank = lost ? lane.unreachable : kNoRank;
   } else if (lane.waits.end() == WaitEnd::kDeparted) {
     error.code = Errc::kPeerLost;
     error.message = fmt::format("rank {} has ended its communicator", error.rank);

@@ -20,7 +20,7 @@ constexpr std::chrono::seconds kToldOfTheEnd{1};
 }  // namespace
 
 Result<Core::Said> Core::await_notice(std::uint32_t rank, Ends ends, const Look& look,
-                                      SteadyTime deadline) const {
+                                      SteadyTime deadline, const std::stop_token& stop) const {
   HostAtomics atomics;
   memory::WaitLimits<HostAtomics> limits{.deadline = deadline,
                                          .policy = WaitPolicy::for_ranks(who_.ranks)};
@@ -38,9 +38,11 @@ Result<Core::Said> Core::await_notice(std::uint32_t rank, Ends ends, const Look&
       gone |= peer.departed.load(std::memory_order_acquire) != 0;
       said = look(peer);
     });
-    return said || gone;
+    return said || gone || stop.stop_requested();
   });
   if (said) return *said;
+  if (stop.stop_requested())
+    return fail(Errc::kAborted, "the caller stopped to wait for the other ranks");
   // Who is told of an abort first may be gone by now: see ~Core.
   if (abort == 0) abort = memory::load_abort(atomics, limits);
   if (abort != 0) return fail(memory::abort_error(abort));
@@ -57,11 +59,13 @@ Error Core::why_gone(std::uint32_t rank, Ends ends, Error found) const {
   const SteadyTime soon = std::chrono::steady_clock::now() + kToldOfTheEnd;
   const auto nothing = [](const WindowHeader&) { return std::optional<Said>(); };
   const auto said = await_notice(rank, ends, nothing, std::min(soon, wait_deadline()));
-  return said.error().code == Errc::kDeadlineExceeded ? found : said.error();
+  // An abort may be for a deadline, too.
+  const bool told = said.error().code != Errc::kDeadlineExceeded || abort_word() != 0;
+  return told ? said.error() : found;
 }
 
 Result<std::vector<MemoryName>> Core::swap_notices(std::uint64_t digest, const MemoryName& name,
-                                                   Ends ends) {
+                                                   Ends ends, const std::stop_token& stop) {
   const std::uint64_t sequence = ++notices_;
   Notice& own = header().notices[sequence % 2];
   own.digest = digest;
@@ -80,7 +84,7 @@ Result<std::vector<MemoryName>> Core::swap_notices(std::uint64_t digest, const M
                                       found = {notice.digest, notice.name};
                                     return found;
                                   },
-                                  wait_deadline()));
+                                  wait_deadline(), stop));
     if (said.digest != digest) {
       return fail(Errc::kInvalidArgument,
                   fmt::format("ranks {} and {} ask for different things", who_.rank, rank),
@@ -143,20 +147,26 @@ Result<std::unique_ptr<Core>> Core::shrink(std::span<const std::uint32_t> dead) 
                      .generation = who_.generation + 1};
   Notice& notice = header().shrinks[shrinks_++];
   IMEX_TRY(auto connector, connector_->another(who.rank));
+  bool swapped = false;
   auto core = assemble(std::move(connector), who, options_, [&](const MemoryName& name) {
-    return swap_shrink_notices(survivors, notice, digest_of(asked), name);
+    auto names = swap_shrink_notices(survivors, notice, digest_of(asked), name);
+    swapped = names.has_value();
+    return names;
   });
-  if (!core && core.error().rank < survivors.size()) {
-    const std::uint32_t rank = survivors[core.error().rank];
-    core = fail(why_gone(rank, Ends::kLossOnly, core.error()));
-  }
+  // Errors of what begins name ranks by their numbers there.
+  const auto named_here = [&](Error error) {
+    if (!swapped || error.rank >= survivors.size()) return error;
+    error.rank = survivors[error.rank];
+    return why_gone(error.rank, Ends::kLossOnly, std::move(error));
+  };
   const Result<void> met = core ? (*core)->barrier(0) : fail(core.error());
   // After the barrier all have read it. Whoever asks for the same again shall not meet it, nor one
   // whose memory is no more.
   notice.sequence.store(0, std::memory_order_relaxed);
-  if (!met) return fail(Error(met.error()).context("shrink"));
+  if (!met) return fail(named_here(met.error()).context("shrink"));
   // Every rank hears of every other in it, and so knows that all notices are gone.
-  IMEX_CHECK_OK((*core)->agree_on_costs());
+  if (auto agreed = (*core)->agree_on_costs(); !agreed)
+    return fail(named_here(std::move(agreed).error()).context("shrink"));
   return core;
 }
 
@@ -205,7 +215,7 @@ Result<std::unique_ptr<Core>> Core::split(std::optional<std::uint32_t> color, st
   const Identity who{.rank = static_cast<std::uint32_t>(self - members.begin()),
                      .ranks = static_cast<std::uint32_t>(members.size()),
                      .generation = who_.generation + 1};
-  bool told = false;
+  bool told = false, swapped = false;
   const auto swap = [&](const MemoryName& name) -> Result<std::vector<MemoryName>> {
     told = true;
     IMEX_TRY(const auto windows, gather<SplitWindow>(*this, {1, name}));
@@ -216,7 +226,14 @@ Result<std::unique_ptr<Core>> Core::split(std::optional<std::uint32_t> color, st
       }
       names.push_back(windows[rank].name);
     }
+    swapped = true;
     return names;
+  };
+  // Errors of what begins name ranks by their numbers there.
+  const auto named_here = [&](Error error) {
+    if (!swapped || error.rank >= members.size()) return error;
+    error.rank = members[error.rank];
+    return why_gone(error.rank, Ends::kLossOrAbort, std::move(error));
   };
   auto connector = connector_->another(who.rank);
   auto core = connector ? assemble(std::move(*connector), who, options_, swap)
@@ -225,13 +242,10 @@ Result<std::unique_ptr<Core>> Core::split(std::optional<std::uint32_t> color, st
     if (!told) {  // the others wait to hear of this rank's window
       IMEX_TRY(const auto windows, gather<SplitWindow>(*this, {}));
     }
-    if (core.error().rank < members.size()) {
-      const std::uint32_t rank = members[core.error().rank];
-      core = fail(why_gone(rank, Ends::kLossOrAbort, core.error()));
-    }
-    return fail(std::move(core).error().context("split"));
+    return fail(named_here(std::move(core).error()).context("split"));
   }
-  IMEX_CHECK_OK((*core)->agree_on_costs());
+  if (auto agreed = (*core)->agree_on_costs(); !agreed)
+    return fail(named_here(std::move(agreed).error()).context("split"));
   return core;
 }
 

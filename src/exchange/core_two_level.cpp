@@ -59,12 +59,18 @@ Result<void> Core::make_two_levels(std::span<const Locality> by_rank) {
   two_levels_->shape = shape;
   two_levels_->chunk_bytes_max = inner.ring_slot_bytes();
   two_levels_->among_leaders = TuningTable(shape.groups, tuning_.costs());
-  IMEX_TRY(auto memory, Allocation::create(leads ? both : inner.window_bytes()));
-  two_levels_->memory = std::make_shared<Allocation>(std::move(memory));
-  IMEX_TRY(two_levels_->published, connector_->publish(two_levels_->memory));
+  if (auto memory = Allocation::create(leads ? both : inner.window_bytes())) {
+    two_levels_->memory = std::make_shared<Allocation>(std::move(*memory));
+    if (auto published = connector_->publish(two_levels_->memory))
+      two_levels_->published = std::move(*published);
+  }
   IMEX_TRY(const auto names,
            swap_notices(digest_of({shape.groups, shape.largest, inner.window_bytes(), both}),
                         two_levels_->published.name, Ends::kLossOrAbort));
+  if (std::ranges::find(names, MemoryName{}) != names.end()) {
+    two_levels_ = nullptr;  // a rank has no room for it: it goes without
+    return {};
+  }
   two_levels_->peers.resize(who_.ranks);
   const auto open = [&](std::span<const std::uint32_t> ranks, std::size_t bytes) -> Result<void> {
     for (const std::uint32_t rank : ranks) {
@@ -91,6 +97,11 @@ Result<void> Core::make_two_levels(std::span<const Locality> by_rank) {
     lane.leaders = below.leaders.get();
   }
   return {};
+}
+
+std::size_t Core::window_bytes() const noexcept {
+  return layout_.window_bytes() +
+         (two_levels_ == nullptr ? 0 : two_levels_->memory->size());
 }
 
 }  // namespace imex::exchange

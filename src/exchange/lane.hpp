@@ -56,7 +56,7 @@ struct Link {
   std::byte* ring_out = nullptr;
   std::uint64_t sent = 0;      ///< ring messages to the peer so far
   std::uint64_t received = 0;  ///< and from it
-  std::int32_t pid = 0;        ///< 0: the peer is a thread of this process
+  std::int32_t pid = 0;        ///< where its private memory can be read; 0: not known
 
   [[nodiscard]] HostRing ring_to_peer() const noexcept { return {out->ring_tag, &in->ring_credit}; }
   [[nodiscard]] HostRing ring_from_peer() const noexcept {
@@ -66,11 +66,13 @@ struct Link {
 
 /// What goes to one peer, and what comes from it.
 struct Leg {
+  enum class Stage : std::uint8_t { kOffer, kRing, kFetch, kDone };
+
   std::uint32_t peer = 0;
   std::span<const std::byte> send{};  ///< the rest of it
   std::span<std::byte> receive{};
   std::size_t send_chunk = 0, receive_chunk = 0;  ///< bytes per message of the ring
-  bool offered = false;                           ///< the peer fetches what was to be sent
+  Stage sending = Stage::kDone, receiving = Stage::kDone;
 };
 
 /// Where two ranks of a lane meet in memory of one layout.
@@ -108,6 +110,7 @@ struct Lane {
   bool overrun = false;
   /// A peer whose memory could not be read; kNoRank: none.
   std::uint32_t unreachable = kNoRank;
+  Errc unreachable_code = Errc::kInternal;  ///< why
   /// Scratch memory of the algorithms; grows to what they need and stays.
   std::vector<std::byte> scratch;
   // By rank, of the operation that runs: short ones take no memory.

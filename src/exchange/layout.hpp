@@ -12,7 +12,7 @@
 namespace imex::exchange {
 
 inline constexpr std::uint64_t kWindowMagic = 0x3157'4E57'5845'4d49ULL;  // "IMEXWNW1" in memory
-inline constexpr std::uint32_t kWindowVersion = 2;
+inline constexpr std::uint32_t kWindowVersion = 3;
 inline constexpr std::uint32_t kRanksMax = 128;
 inline constexpr std::uint32_t kLanesMax = 16;
 

@@ -39,6 +39,25 @@ TEST(StartedTest, OperationsOfALaneEndInTheirOrder) {
   });
 }
 
+TEST(StartedTest, NoMemoryIsMadeBesideAnOperation) {
+  run_ranks(2, {.lanes = 2}, [](Communicator& comm) -> Verdict {
+    int word = 0;
+    if (comm.rank() == 0) {
+      auto started = comm.start_receive(&word, sizeof word, 1, 1);
+      if (!started) return started.error().to_string();
+      const auto memory = comm.allocate(4096);
+      if (memory || memory.error().code != Errc::kFailedPrecondition) return "memory was made";
+      if (auto done = comm.barrier(); !done) return verdict_of(done);
+      if (auto done = started->wait(); !done) return verdict_of(done);
+    } else {
+      if (auto done = comm.barrier(); !done) return verdict_of(done);
+      if (auto done = comm.send(&word, sizeof word, 0, 1); !done) return verdict_of(done);
+    }
+    const auto memory = comm.allocate(4096);
+    return memory ? Verdict{} : memory.error().to_string();
+  });
+}
+
 TEST(StartedTest, TestSaysSoOnceAllRanksHaveStarted) {
   run_ranks(2, {.lanes = 2}, [](Communicator& comm) -> Verdict {
     std::int32_t value = 1;

@@ -99,22 +99,49 @@ TEST(SendReceiveTest, DirectionsMayDifferInSize) {
 }
 
 TEST(SendReceiveTest, MeetsSendAndReceiveOfAPeer) {
-  run_ranks(2, {}, [](Communicator& comm) -> Verdict {
-    for (const std::size_t bytes : kSizes) {
-      const std::uint32_t peer = 1 - comm.rank();
-      const Bytes data = pattern(comm.rank(), bytes);
-      Bytes into(bytes);
-      if (comm.rank() == 0) {
-        if (auto done = comm.send_receive(data.data(), bytes, peer, into.data(), bytes, peer);
-            !done)
-          return verdict_of(done);
-      } else {
-        if (auto done = comm.receive(into.data(), bytes, peer); !done) return verdict_of(done);
-        if (auto done = comm.send(data.data(), bytes, peer); !done) return verdict_of(done);
+  for (const bool single_copy : {true, false}) {
+    CommunicatorOptions options;
+    options.single_copy = single_copy;
+    run_ranks(2, options, [](Communicator& comm) -> Verdict {
+      for (const std::size_t there : kSizes) {
+        for (const std::size_t back : kSizes) {
+          const std::uint32_t peer = 1 - comm.rank();
+          const Bytes data = pattern(comm.rank(), comm.rank() == 0 ? there : back);
+          Bytes into(comm.rank() == 0 ? back : there);
+          Result<void> done;
+          if (comm.rank() == 0) {
+            done =
+                comm.send_receive(data.data(), data.size(), peer, into.data(), into.size(), peer);
+          } else {
+            done = comm.receive(into.data(), into.size(), peer);
+            if (done) done = comm.send(data.data(), data.size(), peer);
+          }
+          if (!done) return verdict_of(done);
+          if (into != pattern(peer, into.size())) return fmt::format("{} and {}", there, back);
+        }
       }
-      if (into != pattern(peer, bytes)) return fmt::format("{} bytes", bytes);
+      return {};
+    });
+  }
+}
+
+TEST(SendReceiveTest, ComesAfterMessagesThatFillTheRing) {
+  run_ranks(2, {}, [](Communicator& comm) -> Verdict {
+    constexpr std::size_t kLarge = 600'000;
+    const std::uint32_t peer = 1 - comm.rank();
+    const Bytes data = pattern(comm.rank(), kLarge);
+    Bytes into(kLarge);
+    Result<void> done;
+    if (comm.rank() == 0) {
+      for (int i = 0; i != 8 && done; ++i) done = comm.send(data.data(), 8, peer);
+      if (done) done = comm.send_receive(data.data(), kLarge, peer, into.data(), kLarge, peer);
+    } else {  // sends before it takes what is in the ring
+      done = comm.send(data.data(), kLarge, peer);
+      for (int i = 0; i != 8 && done; ++i) done = comm.receive(into.data(), 8, peer);
+      if (done) done = comm.receive(into.data(), kLarge, peer);
     }
-    return {};
+    if (!done) return verdict_of(done);
+    return into == pattern(peer, kLarge) ? Verdict{} : "other bytes";
   });
 }
 

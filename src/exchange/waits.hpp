@@ -61,6 +61,16 @@ class Waits {
   void set_recorder(LaneRecorder& recorder) noexcept { recorder_ = &recorder; }
   void set_policy(const WaitPolicy& policy) noexcept { policy_ = policy; }
 
+  /// Whether an abort has come; then it has ended a wait for `peer`.
+  [[nodiscard]] bool aborted(const WindowHeader& peer) noexcept {
+    // Acquire: pairs with the release in memory::abort_trip().
+    abort_word_ = own_.abort.word.load(std::memory_order_acquire);
+    if (abort_word_ == 0 && watched_ != nullptr)
+      abort_word_ = watched_->load(std::memory_order_acquire);
+    if (abort_word_ == 0) return false;
+    return !fail(peer, WaitEnd::kAborted);
+  }
+
   [[nodiscard]] WaitEnd end() const noexcept { return end_; }
   [[nodiscard]] std::uint64_t abort_word() const noexcept { return abort_word_; }
   /// The rank that the last failed wait was for.

@@ -41,6 +41,7 @@ imex::Result<imex::CommunicatorOptions> to_options(const imex_communicator_optio
   };
   if (chosen->determinism > IMEX_FAST) return is_none("determinism", chosen->determinism);
   if (chosen->check > IMEX_CHECK_FROM_ENVIRONMENT) return is_none("check", chosen->check);
+  if (chosen->two_copies > 1) return is_none("two_copies", chosen->two_copies);
   if (chosen->algorithm >= imex::kAlgorithmCount) return is_none("algorithm", chosen->algorithm);
   imex::CommunicatorOptions options{
       .lanes = chosen->lanes,

@@ -3,25 +3,23 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 
 #include "lane.hpp"
 #include "os/peer.hpp"
 
 namespace imex::exchange {
 
-/// Copies from an address of the peer's: a thread of this process, or through the kernel. A failure
-/// means that the peer is gone or passed other sizes; callers treat it as an end of the wait.
+/// Copies from an address of the peer's through the kernel, also where the peer is a thread of this
+/// process: one whose wait has ended may have freed the memory. False: that is so, the peer is
+/// gone, or it passed another address than it has; the lane says which.
 [[nodiscard]] inline bool fetch(Lane& lane, const Link& link, std::uint64_t address, std::byte* to,
                                 std::size_t bytes) {
-  if (link.pid == 0) {
-    std::memcpy(to,
-                reinterpret_cast<const std::byte*>(address),  // NOLINT(performance-no-int-to-ptr)
-                bytes);
-    return true;
-  }
-  if (os::read_peer_memory(link.pid, address, to, bytes)) return true;
+  const auto read = os::read_peer_memory(link.pid, address, to, bytes);
+  // What was read counts only if the peer still waited for it.
+  if (lane.waits.aborted(*link.header)) return false;
+  if (read) return true;
   lane.unreachable = link.header->rank;
+  lane.unreachable_code = read.error().code;
   return false;
 }
 

@@ -10,15 +10,19 @@ namespace {
 
 /// False: it lies in no buffer, or cannot be read.
 bool fetch_offered(Lane& lane, std::uint32_t peer, const Offer& offer, std::span<std::byte> into) {
-  if (offer.kind == Offer::Kind::kAddress)
-    return fetch(lane, lane.links[peer], offer.where, into.data(), into.size());
-  const std::byte* from = lane.buffers->resolve(offer.where, peer, into.size());
+  const Link& link = lane.links[peer];
+  if (offer.kind == Offer::Kind::kAddress && lane.may_fetch)
+    return fetch(lane, link, offer.where, into.data(), into.size());
+  const std::byte* from = offer.kind == Offer::Kind::kBuffer
+                              ? lane.buffers->resolve(offer.where, peer, into.size())
+                              : nullptr;
   if (from == nullptr) {
     lane.overrun = true;
     return false;
   }
   std::memcpy(into.data(), from, into.size());
-  return true;
+  // A sender whose wait has ended, which aborts all, may have changed them meanwhile.
+  return !lane.waits.aborted(*link.header);
 }
 
 }  // namespace
@@ -55,12 +59,9 @@ Fetched take_offer(Lane& lane, std::uint32_t peer, std::span<std::byte> into) {
   return by_ring ? Fetched::kComesByRing : Fetched::kNow;
 }
 
-bool await_fetched(Lane& lane, const Link& link) {
-  return lane.waits.until(*link.header, [&] {
-    // There is room for a message that is a whole ring ahead once all before it are read.
-    return ring_has_room(lane.atomics, link.ring_to_peer(), link.sent + kRingSlotsMax,
-                         kRingSlotsMax);
-  });
+bool is_fetched(Lane& lane, const Link& link) {
+  // There is room for a message that is a whole ring ahead once all before it are read.
+  return ring_has_room(lane.atomics, link.ring_to_peer(), link.sent + kRingSlotsMax, kRingSlotsMax);
 }
 
 }  // namespace imex::exchange

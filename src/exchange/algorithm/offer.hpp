@@ -31,12 +31,12 @@ enum class Fetched : std::uint8_t { kNow, kComesByRing, kFailed };
 
 /// How the peers can best get at `data`.
 [[nodiscard]] Offer make_offer(const Lane& lane, std::span<const std::byte> data) noexcept;
-/// What is offered, unless by ring, stays as it is until await_fetched(). False: the wait for room
-/// has ended.
+/// What is offered, unless by ring, stays as it is until is_fetched(). False: the wait for room has
+/// ended.
 [[nodiscard]] bool send_offer(Lane& lane, Link& link, const Offer& offer);
 /// Waits for the peer's offer, which must be of as many bytes, and fetches them.
 [[nodiscard]] Fetched take_offer(Lane& lane, std::uint32_t peer, std::span<std::byte> into);
-/// Waits until the peer has read all that was sent to it. False: the wait has ended.
-[[nodiscard]] bool await_fetched(Lane& lane, const Link& link);
+/// The peer has read all that was sent to it.
+[[nodiscard]] bool is_fetched(Lane& lane, const Link& link);
 
 }  // namespace imex::exchange

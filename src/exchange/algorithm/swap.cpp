@@ -11,78 +11,98 @@ namespace imex::exchange {
 
 namespace {
 
-bool swap_offers(Lane& lane, std::span<Leg> legs) {
-  for (Leg& leg : legs) {
-    if (leg.send.size() < kOfferBytesMin) continue;
-    const Offer offer = make_offer(lane, leg.send);
-    if (!send_offer(lane, lane.links[leg.peer], offer)) return false;
-    if (offer.kind == Offer::Kind::kRing) continue;
-    leg.offered = true;
-    leg.send = {};
-  }
-  for (Leg& leg : legs) {
-    if (leg.receive.size() < kOfferBytesMin) continue;
-    const Fetched fetched = take_offer(lane, leg.peer, leg.receive);
-    if (fetched == Fetched::kFailed) return false;
-    if (fetched == Fetched::kNow) leg.receive = {};
-  }
-  return true;
+using Stage = Leg::Stage;
+
+void begin(const Lane& lane, Leg& leg) {
+  const auto first = [](std::size_t bytes) {
+    if (bytes == 0) return Stage::kDone;
+    return bytes < kOfferBytesMin ? Stage::kRing : Stage::kOffer;
+  };
+  leg.sending = first(leg.send.size());
+  leg.receiving = first(leg.receive.size());
+  leg.send_chunk = ring_chunk(lane, leg.send.size());
+  leg.receive_chunk = ring_chunk(lane, leg.receive.size());
 }
 
-/// Takes every step through the ring that is possible without waiting; says whether there was one.
-bool step(Lane& lane, Leg& leg) {
+bool done(const Leg& leg) { return leg.sending == Stage::kDone && leg.receiving == Stage::kDone; }
+
+/// What a step has come to. kFailed: the lane says why.
+enum class Step : std::uint8_t { kNone, kMoved, kFailed };
+
+/// The next thing that can be done without waiting to get the leg's bytes out.
+Step step_out(Lane& lane, Leg& leg) {
   Link& link = lane.links[leg.peer];
-  bool moved = false;
-  while (!leg.send.empty() &&
-         ring_has_room(lane.atomics, link.ring_to_peer(), link.sent + 1, kRingSlotsMax)) {
-    const std::size_t bytes = std::min(leg.send_chunk, leg.send.size());
-    if (!ring_send(lane, link, leg.send.data(), bytes)) return false;
-    leg.send = leg.send.subspan(bytes);
-    moved = true;
+  if (leg.sending == Stage::kDone) return Step::kNone;
+  if (leg.sending == Stage::kFetch) {
+    if (!is_fetched(lane, link)) return Step::kNone;
+    leg.sending = Stage::kDone;
+    return Step::kMoved;
   }
-  while (!leg.receive.empty()) {
-    const memory::SlotState state =
-        ring_poll(lane.atomics, link.ring_from_peer(), link.received + 1, kRingSlotsMax);
-    if (state == memory::SlotState::kEarly) break;
-    const std::size_t bytes = std::min(leg.receive_chunk, leg.receive.size());
-    const std::byte* slot = ring_receive(lane, link);
-    if (slot == nullptr) return false;
-    std::memcpy(leg.receive.data(), slot, bytes);
-    ring_done(lane, link);
-    leg.receive = leg.receive.subspan(bytes);
-    moved = true;
+  if (!ring_has_room(lane.atomics, link.ring_to_peer(), link.sent + 1, kRingSlotsMax))
+    return Step::kNone;
+  if (leg.sending == Stage::kOffer) {
+    const Offer offer = make_offer(lane, leg.send);
+    if (!send_offer(lane, link, offer)) return Step::kFailed;
+    leg.sending = offer.kind == Offer::Kind::kRing ? Stage::kRing : Stage::kFetch;
+    return Step::kMoved;
   }
-  return moved;
+  const std::size_t bytes = std::min(leg.send_chunk, leg.send.size());
+  if (!ring_send(lane, link, leg.send.data(), bytes)) return Step::kFailed;
+  leg.send = leg.send.subspan(bytes);
+  if (leg.send.empty()) leg.sending = Stage::kDone;
+  return Step::kMoved;
 }
 
-bool swap_by_ring(Lane& lane, std::span<Leg> legs) {
+/// The same to get them in.
+Step step_in(Lane& lane, Leg& leg) {
+  Link& link = lane.links[leg.peer];
+  if (leg.receiving == Stage::kDone) return Step::kNone;
+  if (ring_poll(lane.atomics, link.ring_from_peer(), link.received + 1, kRingSlotsMax) ==
+      memory::SlotState::kEarly)
+    return Step::kNone;
+  if (leg.receiving == Stage::kOffer) {
+    const Fetched fetched = take_offer(lane, leg.peer, leg.receive);
+    if (fetched == Fetched::kFailed) return Step::kFailed;
+    leg.receiving = fetched == Fetched::kNow ? Stage::kDone : Stage::kRing;
+    return Step::kMoved;
+  }
+  const std::size_t bytes = std::min(leg.receive_chunk, leg.receive.size());
+  const std::byte* slot = ring_receive(lane, link);
+  if (slot == nullptr) return Step::kFailed;
+  std::memcpy(leg.receive.data(), slot, bytes);
+  ring_done(lane, link);
+  leg.receive = leg.receive.subspan(bytes);
+  if (leg.receive.empty()) leg.receiving = Stage::kDone;
+  return Step::kMoved;
+}
+
+/// All steps of all legs that need no wait.
+Step step_all(Lane& lane, std::span<Leg> legs) {
+  Step result = Step::kNone;
   for (Leg& leg : legs) {
-    leg.send_chunk = ring_chunk(lane, leg.send.size());
-    leg.receive_chunk = ring_chunk(lane, leg.receive.size());
+    for (const auto step : {step_out, step_in}) {
+      Step one = step(lane, leg);
+      for (; one == Step::kMoved; one = step(lane, leg)) result = Step::kMoved;
+      if (one == Step::kFailed) return one;
+    }
   }
-  for (;;) {
-    const auto pending = std::ranges::find_if(
-        legs, [](const Leg& leg) { return !leg.send.empty() || !leg.receive.empty(); });
-    if (pending == legs.end()) return true;
-    const bool moved = lane.waits.until(*lane.links[pending->peer].header, [&] {
-      bool any = false;
-      for (Leg& leg : legs) {
-        if (!lane.overrun) any |= step(lane, leg);
-      }
-      return any || lane.overrun;
-    });
-    if (!moved || lane.overrun) return false;
-  }
+  return result;
 }
 
 }  // namespace
 
 bool swap(Lane& lane, std::span<Leg> legs) {
-  if (!swap_offers(lane, legs) || !swap_by_ring(lane, legs)) return false;
-  // What was offered may change only once it has been read.
-  return std::ranges::all_of(legs, [&](const Leg& leg) {
-    return !leg.offered || await_fetched(lane, lane.links[leg.peer]);
-  });
+  for (Leg& leg : legs) begin(lane, leg);
+  for (;;) {
+    const auto pending = std::ranges::find_if_not(legs, done);
+    if (pending == legs.end()) return true;
+    Step step = Step::kNone;
+    const bool moved = lane.waits.until(*lane.links[pending->peer].header, [&] {
+      step = step_all(lane, legs);
+      return step != Step::kNone;
+    });
+    if (!moved || step == Step::kFailed) return false;
+  }
 }
 
 bool send_message(Lane& lane, std::uint32_t peer, std::span<const std::byte> data) {
