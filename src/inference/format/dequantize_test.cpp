@@ -11,6 +11,7 @@
 
 #include "inference/format/gguf.hpp"
 #include "inference/format/half.hpp"
+#include "inference/testing/data.hpp"
 
 namespace imex::inference {
 namespace {
@@ -21,10 +22,10 @@ std::vector<float> floats(std::span<const std::byte> bytes) {
   return values;
 }
 
-class DequantizeTest : public testing::TestWithParam<const char*> {};
+class DequantizeTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(DequantizeTest, HasTheBitsOfTheIndependentReference) {
-  const auto file = GgufFile::open(IMEX_TEST_DATA "/gguf/types.gguf");
+  const auto file = GgufFile::open(testing::test_data("gguf/types.gguf"));
   ASSERT_TRUE(file) << file.error().to_string();
   const std::string name = GetParam();
   const Tensor* const stored = file->find_tensor(name);
@@ -43,7 +44,7 @@ TEST_P(DequantizeTest, HasTheBitsOfTheIndependentReference) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, DequantizeTest,
-                         testing::Values("F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0",
+                         ::testing::Values("F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0",
                                          "Q4_K", "Q5_K", "Q6_K"));
 
 TEST(HalfTest, EveryFloat16HasTheValueOfItsDefinition) {

@@ -7,12 +7,13 @@
 #include <gmock/gmock.h>
 
 #include "os/file.hpp"
+#include "inference/testing/data.hpp"
 
 namespace imex::inference {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 /// Writes a header field by field, right or wrong.
 class Writer {
@@ -56,7 +57,7 @@ Error refused(const Writer& writer) {
 }
 
 TEST(GgufTest, ReadsEveryKindOfValueOfAnIndependentWriter) {
-  const auto file = GgufFile::open(IMEX_TEST_DATA "/gguf/metadata.gguf");
+  const auto file = GgufFile::open(testing::test_data("gguf/metadata.gguf"));
   ASSERT_TRUE(file) << file.error().to_string();
   EXPECT_EQ(*file->integer("u8"), 200U);
   EXPECT_EQ(std::get<std::int64_t>(*file->find("i8")), -100);
@@ -77,7 +78,7 @@ TEST(GgufTest, ReadsEveryKindOfValueOfAnIndependentWriter) {
 }
 
 TEST(GgufTest, ShapesAreSlowestFirstAndDataFollowsTheAlignment) {
-  const auto file = GgufFile::open(IMEX_TEST_DATA "/gguf/metadata.gguf");
+  const auto file = GgufFile::open(testing::test_data("gguf/metadata.gguf"));
   ASSERT_TRUE(file) << file.error().to_string();
   const Tensor* const deep = file->find_tensor("deep");
   ASSERT_NE(deep, nullptr);
@@ -89,7 +90,7 @@ TEST(GgufTest, ShapesAreSlowestFirstAndDataFollowsTheAlignment) {
 }
 
 TEST(GgufTest, AValueOfAnotherKindIsNamed) {
-  const auto file = GgufFile::open(IMEX_TEST_DATA "/gguf/metadata.gguf");
+  const auto file = GgufFile::open(testing::test_data("gguf/metadata.gguf"));
   ASSERT_TRUE(file);
   EXPECT_EQ(file->integer("none").error().code, Errc::kNotFound);
   EXPECT_THAT(file->integer("i8").error().message, HasSubstr("'i8' is not a whole number"));
@@ -100,7 +101,7 @@ TEST(GgufTest, AValueOfAnotherKindIsNamed) {
 }
 
 TEST(GgufTest, EveryTruncationIsRefused) {
-  const std::string whole = *os::read_file(IMEX_TEST_DATA "/gguf/metadata.gguf");
+  const std::string whole = *os::read_file(testing::test_data("gguf/metadata.gguf"));
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const auto file = GgufFile::parse(std::as_bytes(std::span(whole)).first(size));
     // The last tensor's padding is not part of it.

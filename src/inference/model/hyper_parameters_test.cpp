@@ -6,15 +6,17 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include "inference/testing/data.hpp"
+
 namespace imex::inference {
 namespace {
 
 using nlohmann::json;
-using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::SizeIs;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 json llama() {
   return {{"architectures", {"LlamaForCausalLM"}},
@@ -175,7 +177,7 @@ TEST(RopeScalingTest, LinearScalingDividesAllFrequenciesAlsoInNewerFiles) {
 }
 
 TEST(GgufParametersTest, ReadsAFileOfAnIndependentWriter) {
-  const auto file = GgufFile::open(IMEX_TEST_DATA "/gguf/qwen3.gguf");
+  const auto file = GgufFile::open(testing::test_data("gguf/qwen3.gguf"));
   ASSERT_TRUE(file) << file.error().to_string();
   const auto p = hyper_parameters_of(*file);
   ASSERT_TRUE(p) << p.error().to_string();
@@ -197,7 +199,7 @@ TEST(GgufParametersTest, ReadsAFileOfAnIndependentWriter) {
 }
 
 TEST(GgufParametersTest, AnUnknownArchitectureIsRefusedByName) {
-  const auto file = GgufFile::open(IMEX_TEST_DATA "/gguf/unknown.gguf");
+  const auto file = GgufFile::open(testing::test_data("gguf/unknown.gguf"));
   ASSERT_TRUE(file) << file.error().to_string();
   const auto p = hyper_parameters_of(*file);
   ASSERT_FALSE(p);

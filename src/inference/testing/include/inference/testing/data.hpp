@@ -11,8 +11,11 @@
 
 namespace imex::inference::testing {
 
-/// A file of tests/data/inference.
-inline std::string test_data(const std::string& name) { return IMEX_TEST_DATA "/" + name; }
+/// A file of tests/data/inference, or of $IMEX_TEST_DATA.
+inline std::string test_data(const std::string& name) {
+  const char* const elsewhere = std::getenv("IMEX_TEST_DATA");
+  return (elsewhere != nullptr ? std::string(elsewhere) : IMEX_TEST_DATA) + "/" + name;
+}
 
 /// A file of shared/models beside the repository, or under $IMEX_SHARED; it need not exist.
 inline std::string shared_model(const std::string& name) {
