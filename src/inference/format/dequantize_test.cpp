@@ -45,7 +45,7 @@ TEST_P(DequantizeTest, HasTheBitsOfTheIndependentReference) {
 
 INSTANTIATE_TEST_SUITE_P(Types, DequantizeTest,
                          ::testing::Values("F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0",
-                                         "Q4_K", "Q5_K", "Q6_K"));
+                                           "Q4_K", "Q5_K", "Q6_K"));
 
 TEST(HalfTest, EveryFloat16HasTheValueOfItsDefinition) {
   for (std::uint32_t bits = 0; bits <= 0xffff; ++bits) {

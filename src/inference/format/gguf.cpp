@@ -10,6 +10,7 @@
 
 #include "base/bytes.hpp"
 #include "gguf_parser.hpp"
+#include "text_view.hpp"
 
 namespace imex::inference {
 
@@ -69,9 +70,7 @@ tl::unexpected<Error> wrong_kind(std::string_view key, std::string_view wanted) 
 }
 
 std::string_view string_at(ByteReader& reader) noexcept {
-  const auto bytes = reader.view(reader.get<std::uint64_t>());
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): char may alias
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+  return as_text(reader.view(reader.get<std::uint64_t>()));
 }
 
 /// An element of an array of whole numbers; none if the type is another.

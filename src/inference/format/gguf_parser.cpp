@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "text_view.hpp"
+
 namespace imex::inference {
 
 namespace {
@@ -70,11 +72,6 @@ Result<TensorType> stored_type(std::uint32_t number, std::string_view tensor) {
               fmt::format("tensor '{}' has type {} ({})", tensor, number,
                           found == kStoredTypes.end() ? "unknown" : found->name),
               "read are F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, Q4_K, Q5_K and Q6_K");
-}
-
-std::string_view as_text(std::span<const std::byte> bytes) noexcept {
-  // NOLINTNEXTLINE(cppcoreguidelines-pro-type-reinterpret-cast): char may alias
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 }  // namespace

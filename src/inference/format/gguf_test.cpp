@@ -6,8 +6,8 @@
 
 #include <gmock/gmock.h>
 
-#include "os/file.hpp"
 #include "inference/testing/data.hpp"
+#include "os/file.hpp"
 
 namespace imex::inference {
 namespace {
