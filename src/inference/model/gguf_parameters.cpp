@@ -1,4 +1,5 @@
 // Hyper-parameters from the metadata of a GGUF file.
+#include <algorithm>
 #include <limits>
 #include <string>
 
@@ -100,14 +101,18 @@ Result<void> read_tokens(const GgufFile& file, const Keys& keys, HyperParameters
     IMEX_TRY(const auto tokens, file.texts(kTokens));
     p.vocabulary = static_cast<std::uint32_t>(tokens.size());
   }
+  // Larger than any vocabulary stays larger than any: validate() finds it.
+  const auto narrow = [](std::uint64_t id) {
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(id, UINT32_MAX));
+  };
   if (file.find("tokenizer.ggml.bos_token_id") != nullptr) {
     IMEX_TRY(const auto id, file.integer("tokenizer.ggml.bos_token_id"));
-    p.begin_token = static_cast<std::uint32_t>(id);
+    p.begin_token = narrow(id);
   }
   for (const auto* const key : {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"}) {
     if (file.find(key) == nullptr) continue;
     IMEX_TRY(const auto id, file.integer(key));
-    p.stop_tokens.push_back(static_cast<std::uint32_t>(id));
+    p.stop_tokens.push_back(narrow(id));
   }
   return {};
 }
