@@ -49,6 +49,14 @@ struct ChannelGrantOptions {
 /// many of the newest with JSON.
 [[nodiscard]] Result<void> communicator_status(const Global& global, std::size_t operations);
 
+struct ModelShowOptions {
+  std::string path;
+  std::string key_file, passphrase_file;  ///< for encrypted files
+};
+/// What a model on disk is: architecture, sizes, weights by role, tokenizer. Reads headers only,
+/// except of encrypted files. Errors: those of inference::ModelFile::open.
+[[nodiscard]] Result<void> model_show(const Global& global, const ModelShowOptions& options);
+
 struct BenchMemoryOptions {
   std::vector<std::string> channels;  ///< of one or two daemons; empty: private daemons
   std::string daemon;                 ///< path of imexd; empty: beside this program

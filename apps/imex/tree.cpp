@@ -57,6 +57,7 @@ CommandTree::CommandTree()
   add_channel();
   add_config();
   add_status();
+  add_model();
   add_bench();
   add_completion();
 }
@@ -112,6 +113,30 @@ void CommandTree::add_status() {
                    "so many of the newest operations of each lane with --format json")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
+}
+
+void CommandTree::add_model() {
+  CLI::App* model = app_.add_subcommand("model", "models on this machine");
+  model->require_subcommand(1);
+  model->fallthrough();
+  model->footer("Example: imex model show model.gguf");
+  CLI::App* show = leaf(model, "show", "what a model is: architecture, weights, tokenizer",
+                        "Examples:\n  imex model show model.gguf\n"
+                        "  imex model show ./folder --format json | jq .weight_bytes\n"
+                        "  imex model show model.tensors --key-file model.key",
+                        [this] { return model_show(global_, model_); });
+  show->add_option("model", model_.path,
+                   "a .gguf, .tensors, .safetensors or llama2.c .bin file, or a folder in Hugging "
+                   "Face layout")
+      ->required()
+      ->type_name("PATH");
+  auto* const key = show->add_option("--key-file", model_.key_file,
+                                     "32 bytes, or 64 hexadecimal digits, for encrypted files")
+                        ->type_name("FILE");
+  show->add_option("--passphrase-file", model_.passphrase_file,
+                   "passphrase of an encrypted file; a line end at its end is not part of it")
+      ->type_name("FILE")
+      ->excludes(key);
 }
 
 void CommandTree::add_channel() {

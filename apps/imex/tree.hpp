@@ -34,6 +34,7 @@ class CommandTree {
   void add_channel();
   void add_config();
   void add_status();
+  void add_model();
   void add_bench();
   void add_bench_memory(CLI::App* bench);
   void add_bench_exchange(CLI::App* bench);
@@ -50,6 +51,7 @@ class CommandTree {
   ConfigShowOptions config_;
   bool communicators_ = false;
   std::size_t operations_ = 16;
+  ModelShowOptions model_;
   BenchMemoryOptions bench_;
   BenchExchangeOptions exchange_;
 };

@@ -39,6 +39,7 @@ TEST(CommandTreeTest, EveryCommandHasHelpWithAnExample) {
                                                           {"channel", "release", "--help"},
                                                           {"config", "--help"},
                                                           {"config", "show", "--help"},
+                                                          {"model", "show", "--help"},
                                                           {"bench", "--help"},
                                                           {"bench", "memory", "--help"},
                                                           {"completion", "--help"}};

@@ -24,6 +24,17 @@ TEST(BytesTest, FieldsAreLittleEndianAndPacked) {
   EXPECT_EQ(out, bytes_from({1, 2, 3, 4, 5, 6, 7, 0, 0, 0xfe, 0xff, 0xff, 0xff, 0xaa, 0xbb, 0xff}));
 }
 
+TEST(BytesTest, AViewThatGoesPastTheEndIsEmptyAndEndsTheReading) {
+  const std::vector<std::byte> in = bytes_from({1, 2, 3, 4});
+  ByteReader reader(in);
+  EXPECT_EQ(reader.view(3).data(), in.data());
+  EXPECT_EQ(reader.position(), 3U);
+  EXPECT_TRUE(reader.view(UINT64_MAX).empty());
+  EXPECT_FALSE(reader.ok());
+  EXPECT_TRUE(reader.view(1).empty());
+  EXPECT_EQ(reader.position(), 3U);
+}
+
 using Record = std::tuple<std::uint8_t, std::int16_t, std::uint32_t, std::int64_t, std::uint64_t>;
 constexpr std::size_t kRecordBytes = 1 + 2 + 4 + 8 + 8;
 

@@ -229,4 +229,22 @@ void Mapping::reset() noexcept {
   size_ = 0;
 }
 
+Result<Mapping> map_file(const std::string& path) {
+  // Without O_NONBLOCK the open of a pipe would wait for a writer.
+  const UniqueFd fd(retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); }));
+  if (!fd) return fail(system_error(errno, fmt::format("open '{}'", path)));
+  struct stat facts{};
+  if (::fstat(fd.get(), &facts) != 0) {
+    return fail(system_error(errno, fmt::format("size of '{}'", path)));
+  }
+  if (!S_ISREG(facts.st_mode)) {
+    return fail(Errc::kInvalidArgument, fmt::format("'{}' is not an ordinary file", path));
+  }
+  if (facts.st_size == 0) return fail(Errc::kInvalidArgument, fmt::format("'{}' is empty", path));
+  auto map = Mapping::map(fd.get(), static_cast<std::size_t>(facts.st_size),
+                          {.access = Mapping::Access::kRead});
+  if (!map) return fail(std::move(map).error().context(fmt::format("map '{}'", path)));
+  return map;
+}
+
 }  // namespace imex::os

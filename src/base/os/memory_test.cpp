@@ -11,6 +11,7 @@
 #include <csignal>
 #include <vector>
 
+#include "os/file.hpp"
 #include "test_support.hpp"
 
 namespace imex::os {
@@ -237,6 +238,25 @@ TEST_F(MemoryTest, MovedFromMappingOwnsNothing) {
   EXPECT_TRUE(faults(address));
   EXPECT_FALSE(second);
   second.make_inaccessible();  // of nothing: no effect
+}
+
+TEST_F(MemoryTest, MapFileShowsTheFileAndRefusesWhatIsNone) {
+  const std::string directory = *make_temporary_directory("map-file");
+  const std::string path = directory + "/data";
+  const std::string text = "some bytes";
+  ASSERT_TRUE(replace_file(path, std::as_bytes(std::span(text))));
+  {
+    const auto map = map_file(path);
+    ASSERT_TRUE(map) << map.error().to_string();
+    EXPECT_TRUE(std::ranges::equal(map->bytes(), std::as_bytes(std::span(text))));
+  }
+  EXPECT_EQ(map_file(directory + "/none").error().code, Errc::kNotFound);
+  EXPECT_EQ(map_file(directory).error().code, Errc::kInvalidArgument);
+  ASSERT_EQ(::mkfifo((directory + "/pipe").c_str(), 0600), 0);
+  EXPECT_EQ(map_file(directory + "/pipe").error().code, Errc::kInvalidArgument);
+  ASSERT_TRUE(replace_file(directory + "/empty", {}));
+  EXPECT_EQ(map_file(directory + "/empty").error().code, Errc::kInvalidArgument);
+  ASSERT_TRUE(remove_tree(directory));
 }
 
 }  // namespace

@@ -61,12 +61,18 @@ class ByteReader {
     take(value);
     return value;
   }
-  void skip(std::size_t count) noexcept {
-    if (count > in_.size() - at_)
+  /// The next `count` bytes where they lie; empty when there are fewer.
+  [[nodiscard]] std::span<const std::byte> view(std::uint64_t count) noexcept {
+    if (!ok_ || count > in_.size() - at_) {
       ok_ = false;
-    else
-      at_ += count;
+      return {};
+    }
+    const auto bytes = in_.subspan(at_, static_cast<std::size_t>(count));
+    at_ += bytes.size();
+    return bytes;
   }
+  void skip(std::size_t count) noexcept { static_cast<void>(view(count)); }
+  [[nodiscard]] std::size_t position() const noexcept { return at_; }
   [[nodiscard]] bool ok() const noexcept { return ok_; }
   [[nodiscard]] std::size_t remaining() const noexcept { return in_.size() - at_; }
 

@@ -68,6 +68,11 @@ class Mapping {
   Access access_ = Access::kReadWrite;
 };
 
+/// The whole of an ordinary file, for reading. The pages are the page cache's: nothing is copied.
+/// Somebody who truncates the file later turns reads beyond its new end into SIGBUS.
+/// Errors: kNotFound, kPermissionDenied, kInvalidArgument (not an ordinary file, or empty).
+[[nodiscard]] Result<Mapping> map_file(const std::string& path);
+
 [[nodiscard]] std::size_t page_bytes() noexcept;
 
 }  // namespace imex::os
