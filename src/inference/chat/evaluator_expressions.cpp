@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -43,6 +44,24 @@ Result<Value> divide(const TemplateNode& node, std::int64_t a, std::int64_t b) {
   const bool adjust = remainder != 0 && (remainder < 0) != (b < 0);
   if (node.text == "%") return Value(adjust ? remainder + b : remainder);
   return Value(a / b - (adjust ? 1 : 0));
+}
+
+/// Of an int or, as in Python, of a bool.
+std::optional<std::int64_t> whole_number(const Value& value) {
+  if (const auto* const flag = value.get_if<bool>()) return *flag ? 1 : 0;
+  const auto* const whole = value.get_if<std::int64_t>();
+  if (whole == nullptr) return std::nullopt;
+  return *whole;
+}
+
+Result<Value> repeated(const TemplateNode& node, std::string_view text, std::int64_t times) {
+  const auto count = static_cast<std::size_t>(std::max<std::int64_t>(times, 0));
+  if (!text.empty() && count > kTemplateTextBytesMax / text.size()) {
+    return refuse_template(node.line, "a value that is too large", Errc::kResourceExhausted);
+  }
+  std::string out;
+  for (std::size_t i = 0; i < count && !text.empty(); ++i) out += text;
+  return Value(std::move(out));
 }
 
 Result<Value> whole_numbers(const TemplateNode& node, std::int64_t a, std::int64_t b) {
@@ -207,6 +226,10 @@ Result<Value> TemplateEvaluator::arithmetic(const TemplateNode& node, const Valu
   if (node.text == "+" && left_text != nullptr && right_text != nullptr) {
     return Value(*left_text + *right_text);
   }
+  const auto* const times = right.get_if<std::int64_t>();
+  if (node.text == "*" && left_text != nullptr && times != nullptr) {
+    return repeated(node, *left_text, *times);
+  }
   const List* const left_list = left.list_if();
   const List* const right_list = right.list_if();
   if (node.text == "+" && left_list != nullptr && right_list != nullptr) {
@@ -215,9 +238,9 @@ Result<Value> TemplateEvaluator::arithmetic(const TemplateNode& node, const Valu
     return Value::list(std::move(joined));
   }
   if (!left.number() || !right.number()) return wrong_types(node, left, right);
-  const auto* const a = left.get_if<std::int64_t>();
-  const auto* const b = right.get_if<std::int64_t>();
-  if (a != nullptr && b != nullptr && node.text != "/") {
+  const std::optional<std::int64_t> a = whole_number(left);
+  const std::optional<std::int64_t> b = whole_number(right);
+  if (a && b && node.text != "/") {
     if (node.text == "//" || node.text == "%") return divide(node, *a, *b);
     return whole_numbers(node, *a, *b);
   }
