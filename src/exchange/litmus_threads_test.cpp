@@ -1,6 +1,7 @@
 // The shipped protocol templates on real threads and cores, the way the model has proven them.
 // IMEX_LITMUS_ROUNDS=10000000 goes on for long.
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>

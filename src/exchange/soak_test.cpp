@@ -45,8 +45,8 @@ struct Round {
   std::uint32_t ranks = 2, newcomers = 0;
   std::uint32_t chosen = 0;  ///< dies, aborts, or leaves
   Ending ending = Ending::kCalm;
-  std::uint32_t near =
-      0;  ///< 0: by topology; else ranks of one number modulo this, or divided by it
+  /// 0: by topology; else ranks of one number modulo this, or divided by it.
+  std::uint32_t near = 0;
   CommunicatorOptions options;
 
   explicit Round(std::uint64_t seed_) : seed(seed_) {

@@ -65,7 +65,8 @@ Setup meet_at(const ncclUniqueId& id, std::uint32_t rank, std::uint32_t ranks) {
   std::memcpy(place.bytes.data(), id.internal, place.bytes.size());
   return [place, rank, ranks](const std::stop_token& stop) -> MadeOrNot {
     IMEX_TRY(const auto timeout, imex::nccl::wait_timeout());
-    IMEX_TRY(auto made, imex::Communicator::create(place, rank, ranks, {.timeout = timeout, .stop = stop}));
+    IMEX_TRY(auto made,
+             imex::Communicator::create(place, rank, ranks, {.timeout = timeout, .stop = stop}));
     imex::nccl::RendezvousStore::instance().met(place);
     return std::optional(std::move(made));
   };
@@ -100,7 +101,8 @@ ncclResult_t derive(const CommPtr& parent, ncclComm_t* handle, const ncclConfig_
   facts.blocking = blocking->value_or(config == nullptr ? facts.blocking : true);
   return Group::of_this_thread().add(
       {.comm = std::make_shared<Comm>(facts),
-       .setup = [parent, use = std::move(use)](const std::stop_token&) { return parent->derive(use); },
+       .setup = [parent,
+                 use = std::move(use)](const std::stop_token&) { return parent->derive(use); },
        .parent = parent,
        .handle = handle});
 }
