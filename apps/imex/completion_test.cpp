@@ -57,7 +57,7 @@ TEST(CommandWordsTest, EveryCommandOfTheProgramIsThere) {
   CommandTree tree;
   const auto words = command_words(tree.app());
   EXPECT_THAT(find(words, {}).subcommands,
-              ElementsAre("domain", "channel", "config", "status", "bench", "completion"));
+              ElementsAre("domain", "channel", "config", "status", "model", "bench", "completion"));
   EXPECT_THAT(find(words, {"channel"}).subcommands, ElementsAre("list", "grant", "release"));
 }
 

@@ -20,6 +20,9 @@ namespace {
 
 /// How often who waits looks whether those that came still live.
 constexpr auto kLookInterval = std::chrono::milliseconds(20);
+/// The same where the memory may be withdrawn: a hold lasts 50 ms at least, and a loaded machine
+/// may take most of that before it lets this rank run again.
+constexpr auto kHeldInterval = std::chrono::milliseconds(5);
 constexpr std::uint64_t kBoardMagic = 0x3144'5242'5845'4d49ULL;  // "IMEXBRD1" in memory
 
 }  // namespace
@@ -83,7 +86,8 @@ Result<std::shared_ptr<MeetingPlace>> MeetingPlace::join(Connector& connector, c
 Result<WaitResult> MeetingPlace::await_all(SignalCell Board::* cell, const Attendance& who) const {
   for (;;) {
     IMEX_TRY(const auto hold, begin_hold(memory_));
-    const SteadyTime slice = std::chrono::steady_clock::now() + kLookInterval;
+    const auto interval = memory_.import == nullptr ? kLookInterval : kHeldInterval;
+    const SteadyTime slice = std::chrono::steady_clock::now() + interval;
     const WaitResult waited =
         Signal(board().*cell)
             .wait_until(who.ranks, {.deadline = std::min(slice, who.deadline),
