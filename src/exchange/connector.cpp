@@ -86,10 +86,10 @@ class DirectConnector final : public Connector {
   }
 
   Result<PeerMemory> open(const MemoryName& name, std::size_t size_bytes) override {
-    IMEX_TRY(const DirectName direct,
-             unpack_name<DirectName>(
-                 name, kDirectMagic,
-                 "an id that was made with a session serves with a session only"));
+    IMEX_TRY(
+        const DirectName direct,
+        unpack_name<DirectName>(name, kDirectMagic,
+                                "an id that was made with a session serves with a session only"));
     IMEX_CHECK_OK(check_size(direct.mapped_bytes, size_bytes));
     if (direct.pid != os::process_id()) return map_from(direct);
     auto local = find_local(direct.nonce);
@@ -106,8 +106,8 @@ class DirectConnector final : public Connector {
 
 Result<void> check_size(std::size_t found_bytes, std::size_t wanted_bytes) {
   if (found_bytes >= wanted_bytes) return {};
-  return fail(Errc::kDataLoss, fmt::format("memory of a rank has {} bytes: {} wanted", found_bytes,
-                                           wanted_bytes));
+  return fail(Errc::kDataLoss,
+              fmt::format("memory of a rank has {} bytes: {} wanted", found_bytes, wanted_bytes));
 }
 
 Result<MemoryHold> begin_hold(const PeerMemory& memory) {

@@ -100,8 +100,7 @@ Result<void> Core::make_two_levels(std::span<const Locality> by_rank) {
 }
 
 std::size_t Core::window_bytes() const noexcept {
-  return layout_.window_bytes() +
-         (two_levels_ == nullptr ? 0 : two_levels_->memory->size());
+  return layout_.window_bytes() + (two_levels_ == nullptr ? 0 : two_levels_->memory->size());
 }
 
 }  // namespace imex::exchange

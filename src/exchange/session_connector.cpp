@@ -67,10 +67,10 @@ class SessionConnector final : public Connector {
   }
 
   Result<PeerMemory> open(const MemoryName& name, std::size_t size_bytes) override {
-    IMEX_TRY(const SessionName named,
-             unpack_name<SessionName>(
-                 name, kSessionMagic,
-                 "an id that was made without a session serves without one only"));
+    IMEX_TRY(
+        const SessionName named,
+        unpack_name<SessionName>(name, kSessionMagic,
+                                 "an id that was made without a session serves without one only"));
     if (auto local = find_local(named.nonce)) {
       IMEX_CHECK_OK(check_size(local->size, size_bytes));
       return std::move(*local);

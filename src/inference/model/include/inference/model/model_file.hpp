@@ -52,9 +52,9 @@ class ModelFile {
   /// All weights in the order of their roles, layer by layer; a tied head once.
   [[nodiscard]] std::vector<WeightPlace> places() const { return weights_of(parameters_); }
 
-  /// Builds it anew with each call: 20 ms for 50,000 tokens. It may know fewer tokens than the model
-  /// (whose vocabulary may be padded), never more. Errors: kNotFound (no tokenizer with the model),
-  /// kDataLoss (another model's), those of the loaders.
+  /// Builds it anew with each call: 20 ms for 50,000 tokens. It may know fewer tokens than the
+  /// model (whose vocabulary may be padded), never more. Errors: kNotFound (no tokenizer with the
+  /// model), kDataLoss (another model's), those of the loaders.
   [[nodiscard]] Result<Tokenizer> tokenizer() const;
   /// Jinja text; none if the model has none.
   [[nodiscard]] const std::optional<std::string>& chat_template() const noexcept {
