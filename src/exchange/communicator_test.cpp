@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "core.hpp"
 #include "testing/ranks.hpp"
 #include "testing/reference.hpp"
 
@@ -452,13 +453,26 @@ TEST(CommunicatorCreateTest, CanBeStopped) {
   CommunicatorOptions options;
   options.timeout = milliseconds::zero();  // it would wait for ever
   options.stop = stop.get_token();
-  std::jthread stopper([&] {
-    std::this_thread::sleep_for(milliseconds(30));
-    stop.request_stop();
-  });
+  stop.request_stop();
   const auto comm = Communicator::create(rendezvous->id(), 1, 3, options);
   ASSERT_FALSE(comm);
   EXPECT_EQ(comm.error().code, Errc::kAborted) << comm.error().message;
+}
+
+TEST(CommunicatorCreateTest, AsksAgainAndAgainWhetherToGoOn) {
+  auto rendezvous = Rendezvous::create();
+  ASSERT_TRUE(rendezvous);
+  CommunicatorOptions options;
+  options.timeout = milliseconds::zero();
+  int asked = 0;
+  const auto core =
+      Core::meet(direct_connector(), rendezvous->id(), 1, 3, options, [&]() -> Result<void> {
+        if (++asked < 3) return {};
+        return tl::unexpected(Error{Errc::kAborted, "enough"});
+      });
+  ASSERT_FALSE(core);
+  EXPECT_EQ(core.error().code, Errc::kAborted);
+  EXPECT_EQ(asked, 3);
 }
 
 TEST(CommunicatorCreateTest, ForgedIdsAreRefused) {

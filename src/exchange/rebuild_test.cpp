@@ -1,6 +1,7 @@
 // Communicators made out of communicators: split, grow.
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <numeric>
 #include <optional>
@@ -125,7 +126,8 @@ TEST(GrowTest, NewcomersJoinUnderTheNextGeneration) {
 TEST(GrowTest, AnAbortEndsTheWaitForNewcomers) {
   CommunicatorOptions options;
   options.timeout = std::chrono::milliseconds::zero();  // it would wait for ever
-  run_ranks(2, options, [](Communicator& comm) -> Verdict {
+  std::atomic<int> told_ranks{0};
+  run_ranks(2, options, [&](Communicator& comm) -> Verdict {
     UniqueId place;
     std::optional<Rendezvous> made;
     if (comm.rank() == 0) {
@@ -134,8 +136,9 @@ TEST(GrowTest, AnAbortEndsTheWaitForNewcomers) {
       place = made.emplace(std::move(*rendezvous)).id();
     }
     if (auto told = comm.broadcast(&place, sizeof place, 0); !told) return verdict_of(told);
+    told_ranks.fetch_add(1);
     std::jthread aborter([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      while (told_ranks != 2) std::this_thread::yield();  // before that it would end the broadcast
       comm.abort();
     });
     const auto all = comm.grow(place, 3);
