@@ -5,10 +5,13 @@
 #include <netdb.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
+#include <map>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -97,34 +100,48 @@ HostsTable parse_hosts(std::string_view text) {
 
 /// What the threads see. They hold it, not the Resolver.
 struct Resolver::Shared {
+  struct Worker {
+    std::thread thread;
+    /// Inside getaddrinfo(), which nobody can call off.
+    bool asking = false;
+  };
+
   explicit Shared(Resolver& resolver) : owner(&resolver), loop(&resolver.loop_) {}
 
   Mutex mutex;
   CondVar wanted;
   std::deque<std::string> names IMEX_GUARDED_BY(mutex);
-  std::size_t threads IMEX_GUARDED_BY(mutex) = 0;
-  std::size_t idle IMEX_GUARDED_BY(mutex) = 0;
+  std::map<std::thread::id, Worker> workers IMEX_GUARDED_BY(mutex);
   /// Null once the Resolver is gone; the loop may be gone as well then.
   Resolver* owner IMEX_GUARDED_BY(mutex);
   EventLoop* loop IMEX_GUARDED_BY(mutex);
 
+  /// Threads that take the next name; one that was just started is on its way there.
+  [[nodiscard]] std::size_t idle() const IMEX_REQUIRES(mutex);
   static void work(const std::shared_ptr<Shared>& self);
   [[nodiscard]] bool next(std::string& name);
   static void deliver(const std::shared_ptr<Shared>& self, std::string name, std::string address);
 };
 
+std::size_t Resolver::Shared::idle() const {
+  return static_cast<std::size_t>(std::count_if(
+      workers.begin(), workers.end(), [](const auto& worker) { return !worker.second.asking; }));
+}
+
 bool Resolver::Shared::next(std::string& name) {
   MutexLock lock(mutex);
   const auto deadline = std::chrono::steady_clock::now() + kThreadIdle;
-  ++idle;
   while (names.empty() && loop != nullptr) {
     if (!wanted.wait_until(mutex, deadline)) break;
   }
-  --idle;
-  if (names.empty() || loop == nullptr) {
-    --threads;
+  if (loop == nullptr) return false;  // the destructor joins this thread
+  const auto self = workers.find(std::this_thread::get_id());
+  if (names.empty()) {
+    self->second.thread.detach();
+    workers.erase(self);
     return false;
   }
+  self->second.asking = true;
   name = std::move(names.front());
   names.pop_front();
   return true;
@@ -134,6 +151,7 @@ void Resolver::Shared::deliver(const std::shared_ptr<Shared>& self, std::string 
                                std::string address) {
   MutexLock lock(self->mutex);
   if (self->loop == nullptr) return;
+  self->workers.find(std::this_thread::get_id())->second.asking = false;
   self->loop->post([self, name = std::move(name), address = std::move(address)] {
     Resolver* resolver = nullptr;
     {
@@ -156,10 +174,23 @@ Resolver::Resolver(EventLoop& loop, Config config)
 }
 
 Resolver::~Resolver() {
-  MutexLock lock(shared_->mutex);
-  shared_->owner = nullptr;
-  shared_->loop = nullptr;
-  shared_->wanted.notify_all();
+  std::map<std::thread::id, Shared::Worker> workers;
+  {
+    MutexLock lock(shared_->mutex);
+    shared_->owner = nullptr;
+    shared_->loop = nullptr;
+    workers.swap(shared_->workers);
+    shared_->wanted.notify_all();
+  }
+  // A thread that ends beside the process has its libc state taken for a leak. One that waits for a
+  // name server is left to itself: it may wait for long and touches nothing of ours any more.
+  for (auto& [id, worker] : workers) {
+    if (worker.asking) {
+      worker.thread.detach();
+    } else {
+      worker.thread.join();
+    }
+  }
 }
 
 void Resolver::load_hosts() {
@@ -201,9 +232,11 @@ void Resolver::resolve(const std::string& name, Callback callback) {
 void Resolver::ask(const std::string& name) {
   MutexLock lock(shared_->mutex);
   shared_->names.push_back(name);
-  if (shared_->names.size() > shared_->idle && shared_->threads < config_.threads_max) {
-    ++shared_->threads;
-    std::thread([shared = shared_] { Shared::work(shared); }).detach();
+  if (shared_->names.size() > shared_->idle() && shared_->workers.size() < config_.threads_max) {
+    // The lock is held: the thread finds itself in the map.
+    std::thread thread([shared = shared_] { Shared::work(shared); });
+    const auto id = thread.get_id();
+    shared_->workers[id].thread = std::move(thread);
   }
   shared_->wanted.notify_one();
 }

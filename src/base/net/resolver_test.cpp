@@ -1,5 +1,6 @@
 #include "net/resolver.hpp"
 
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
@@ -101,6 +102,21 @@ TEST_F(ResolverTest, AnUnknownNameIsAnsweredInTime) {
   const Time again = loop_.now();
   EXPECT_EQ(resolve(resolver, "no-such-host.invalid"), "");
   EXPECT_LT(loop_.now() - again, milliseconds(100));
+}
+
+std::ptrdiff_t threads_of_this_process() {
+  namespace fs = std::filesystem;
+  return std::distance(fs::directory_iterator("/proc/self/task"), fs::directory_iterator());
+}
+
+TEST_F(ResolverTest, ThreadsThatAskNobodyEndWithTheResolver) {
+  write_hosts("");
+  const auto before = threads_of_this_process();
+  for (int i = 0; i < 20; ++i) {
+    Resolver resolver(loop_, config());
+    resolve(resolver, "localhost");  // from the system: our own table is empty
+  }
+  EXPECT_EQ(threads_of_this_process(), before);
 }
 
 TEST_F(ResolverTest, AnswersAfterTheResolverIsGoneAreDropped) {
