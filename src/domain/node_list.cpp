@@ -31,6 +31,9 @@ bool is_label_char(char c) { return is_alnum(c) || c == '-' || c == '_'; }
 /// The address in one spelling, so that "::1" and "0::1" are seen as the same; empty: not an
 /// address.
 std::string canonical_address(const std::string& text) {
+  // To inet_pton() a NUL is the end, and whatever follows it would be taken for a part of the
+  // address.
+  if (text.find('\0') != std::string::npos) return {};
   char out[INET6_ADDRSTRLEN] = {};
   in_addr v4{};
   if (inet_pton(AF_INET, text.c_str(), &v4) == 1) return text;

@@ -73,6 +73,13 @@ TEST(NodeListTest, BadNamesAreRefused) {
   EXPECT_THAT(problem_of(std::string_view("a\0b\x1b", 4)), HasSubstr("\\x00b\\x1b"));
 }
 
+TEST(NodeListTest, NothingHidesBehindANul) {
+  using namespace std::string_literals;
+  for (const std::string& text : {"::1\0rest"s, "10.0.0.1\0"s, "::1\0%eth0"s, "node\0"s}) {
+    EXPECT_FALSE(parse_node_list(text)) << text.size();
+  }
+}
+
 TEST(NodeListTest, MoreThanTheMaximumOfNodesIsRefusedOnce) {
   std::string text;
   for (std::size_t i = 0; i < kMaxNodes + 5; ++i) text += "n" + std::to_string(i) + '\n';

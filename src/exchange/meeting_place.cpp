@@ -20,6 +20,9 @@ namespace {
 
 /// How often who waits looks whether those that came still live.
 constexpr auto kLookInterval = std::chrono::milliseconds(20);
+/// With more ranks than cores the looks must leave time to those who have not come yet.
+constexpr std::uint32_t kFewRanks = 16;
+constexpr auto kRareInterval = std::chrono::milliseconds(50);
 /// The same where the memory may be withdrawn: a hold lasts 50 ms at least, and a loaded machine
 /// may take most of that before it lets this rank run again.
 constexpr auto kHeldInterval = std::chrono::milliseconds(5);
@@ -32,6 +35,7 @@ constexpr std::uint64_t kBoardMagic = 0x3144'5242'5845'4d49ULL;  // "IMEXBRD1" i
 struct MeetingPlace::Board {
   std::uint64_t magic;
   std::uint64_t generation;           ///< of the communicator that begins here
+  std::atomic<std::uint32_t> lost;    ///< one more than a rank that came and died; 0: none
   alignas(128) SignalCell arrived;    ///< counts ranks whose slot is filled
   alignas(128) SignalCell concluded;  ///< counts ranks that have mapped all others
   struct alignas(128) Slot {
@@ -44,6 +48,11 @@ struct MeetingPlace::Board {
     MemoryName name;
   };
   Slot slots[kRanksMax];
+
+  [[nodiscard]] static bool lives(const Slot& slot) {
+    const auto ticks = os::process_start_ticks(slot.pid);
+    return ticks ? *ticks == slot.start_ticks : ticks.error().code != Errc::kNotFound;
+  }
 };
 
 MeetingPlace::MeetingPlace(Publication own, PeerMemory memory, const UniqueId& id,
@@ -86,7 +95,9 @@ Result<std::shared_ptr<MeetingPlace>> MeetingPlace::join(Connector& connector, c
 Result<WaitResult> MeetingPlace::await_all(SignalCell Board::* cell, const Attendance& who) const {
   for (;;) {
     IMEX_TRY(const auto hold, begin_hold(memory_));
-    const auto interval = memory_.import == nullptr ? kLookInterval : kHeldInterval;
+    const auto interval = memory_.import != nullptr ? kHeldInterval
+                          : who.ranks <= kFewRanks  ? kLookInterval
+                                                    : kRareInterval;
     const SteadyTime slice = std::chrono::steady_clock::now() + interval;
     const WaitResult waited =
         Signal(board().*cell)
@@ -100,16 +111,24 @@ Result<WaitResult> MeetingPlace::await_all(SignalCell Board::* cell, const Atten
 
 Result<void> MeetingPlace::check_alive(const Attendance& who) const {
   if (memory_.import != nullptr) return {};  // ranks need not see each other's processes
-  for (std::uint32_t rank = 0; rank != who.ranks; ++rank) {
-    const Board::Slot& slot = board().slots[rank];
-    if (slot.filled.load(std::memory_order_acquire) == 0) continue;
-    const auto ticks = os::process_start_ticks(slot.pid);
-    if (ticks ? *ticks == slot.start_ticks : ticks.error().code != Errc::kNotFound) continue;
-    Error error{Errc::kPeerLost, fmt::format("rank {} ended before all ranks had met", rank)};
-    error.rank = rank;
-    return fail(std::move(error));
+  std::uint32_t lost = board().lost.load(std::memory_order_relaxed);
+  if (lost == 0) {
+    const std::uint32_t watched = next_arrived(who);
+    if (Board::lives(board().slots[watched])) return {};
+    lost = watched + 1;
+    board().lost.store(lost, std::memory_order_relaxed);
   }
-  return {};
+  Error error{Errc::kPeerLost, fmt::format("rank {} ended before all ranks had met", lost - 1)};
+  error.rank = lost - 1;
+  return fail(std::move(error));
+}
+
+std::uint32_t MeetingPlace::next_arrived(const Attendance& who) const {
+  std::uint32_t rank = who.rank;
+  do {
+    rank = (rank + 1) % who.ranks;
+  } while (board().slots[rank].filled.load(std::memory_order_acquire) == 0);
+  return rank;  // the own one, if it is alone
 }
 
 Result<void> MeetingPlace::take_slot(const Attendance& who, const MemoryName& name) {

@@ -33,7 +33,7 @@ class MeetingPlace {
     std::uint32_t rank = 0, ranks = 0;
     std::uint64_t options_digest = 0;
     SteadyTime deadline = kNoDeadline;
-    /// Asked every 20 ms while ranks are missing; its error ends the meeting.
+    /// Asked every 20 to 50 ms while ranks are missing; its error ends the meeting.
     std::function<Result<void>()> go_on;
   };
   /// Returns the names that all ranks left, by rank. Errors: kAlreadyExists (the rank is taken),
@@ -55,7 +55,10 @@ class MeetingPlace {
   [[nodiscard]] Result<std::vector<MemoryName>> read_slots(const Attendance& who) const;
   /// Until all ranks have notified the cell, or the deadline. Errors: kPeerLost, kRevoked.
   [[nodiscard]] Result<WaitResult> await_all(SignalCell Board::* cell, const Attendance& who) const;
+  /// Each rank watches the one after it among those that came, and tells all: what this costs grows
+  /// with the ranks, not with their square. Errors: kPeerLost.
   [[nodiscard]] Result<void> check_alive(const Attendance& who) const;
+  [[nodiscard]] std::uint32_t next_arrived(const Attendance& who) const;
 
   Publication own_;  // empty for who joined
   PeerMemory memory_;

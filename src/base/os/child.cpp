@@ -22,7 +22,7 @@ namespace {
 struct Plan {
   std::vector<std::string> environment;
   std::vector<char*> argument_pointers, environment_pointers;
-  int stdout_fd, stderr_fd;
+  int stdin_fd, stdout_fd, stderr_fd;
   bool die_with_parent;
   pid_t parent;
   int report_fd;  ///< takes errno if there is no exec()
@@ -73,11 +73,14 @@ int redirect(int from, int to) noexcept {
     if (::getppid() != plan.parent) ::_exit(127);
   }
   // Copies first: the target of one may be the source of the other. They close at exec().
+  int in = plan.stdin_fd;
   int out = plan.stdout_fd;
   int err = plan.stderr_fd;
+  if (in >= 0) in = ::fcntl(in, F_DUPFD_CLOEXEC, 3);
   if (out >= 0) out = ::fcntl(out, F_DUPFD_CLOEXEC, 3);
   if (err >= 0) err = ::fcntl(err, F_DUPFD_CLOEXEC, 3);
-  if ((plan.stdout_fd >= 0 && out < 0) || (plan.stderr_fd >= 0 && err < 0) ||
+  if ((plan.stdin_fd >= 0 && in < 0) || (plan.stdout_fd >= 0 && out < 0) ||
+      (plan.stderr_fd >= 0 && err < 0) || redirect(in, STDIN_FILENO) < 0 ||
       redirect(out, STDOUT_FILENO) < 0 || redirect(err, STDERR_FILENO) < 0) {
     give_up(plan.report_fd, errno);
   }
@@ -118,6 +121,7 @@ Result<Child> Child::start(const Options& options) {
   Plan plan{merge_environment(options.environment),
             pointers_to(options.arguments),
             {},
+            options.stdin_fd,
             options.stdout_fd,
             options.stderr_fd,
             options.die_with_parent,

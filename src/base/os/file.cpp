@@ -137,14 +137,17 @@ Result<void> replace_file(const std::string& path, std::span<const std::byte> by
   if (::fchmod(fd.get(), mode) != 0) {
     return fail(system_error(errno, fmt::format("set the mode of '{}'", temporary)));
   }
-  if (retry([&] { return ::fsync(fd.get()); }) != 0) {
-    return fail(system_error(errno, fmt::format("sync '{}'", temporary)));
-  }
+  IMEX_CHECK_OK(sync_file(fd.get(), temporary));
   if (::rename(temporary.c_str(), path.c_str()) != 0) {
     return fail(system_error(errno, fmt::format("replace '{}'", path)));
   }
   remove.dismiss();
   return sync_directory(parent_of(path));
+}
+
+Result<void> sync_file(int fd, const std::string& path) {
+  if (retry([&] { return ::fsync(fd); }) == 0) return {};
+  return fail(system_error(errno, fmt::format("sync '{}'", path)));
 }
 
 Result<void> write_all(int fd, std::span<const std::byte> bytes, const std::string& path) {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <set>
 #include <thread>
 
@@ -55,6 +56,12 @@ TEST_F(ProcessTest, ExitStatusIsAsTheShellHasIt) {
   EXPECT_EQ(child.wait(milliseconds(0)), 128 + SIGTERM) << "asked again";
   EXPECT_EQ(child.kill(SIGTERM).error().code, Errc::kNotFound)
       << "the number may be a stranger's by now";
+}
+
+TEST_F(ProcessTest, InputCanComeFromAFile) {
+  std::ofstream(path("in")) << "words";
+  const UniqueFd in(::open(path("in").c_str(), O_RDONLY | O_CLOEXEC));
+  EXPECT_EQ(output_of("cat", {.arguments = {}, .environment = {}, .stdin_fd = in.get()}), "words");
 }
 
 TEST_F(ProcessTest, ProgramThatCannotStartIsAnErrorWithItsName) {

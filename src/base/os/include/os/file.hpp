@@ -26,6 +26,8 @@ namespace imex::os {
 /// Writes all of `bytes`; after an error a part may have been written. `path` only for the message.
 [[nodiscard]] Result<void> write_all(int fd, std::span<const std::byte> bytes,
                                      const std::string& path);
+/// What was written to `fd` is on the disk when this returns. `path` only for the message.
+[[nodiscard]] Result<void> sync_file(int fd, const std::string& path);
 /// Gives a file another name; an existing file of that name goes away in the same step.
 [[nodiscard]] Result<void> rename_file(const std::string& from, const std::string& to);
 /// Makes missing parents; `mode` for the last component, 0755 for the others. An existing directory

@@ -34,7 +34,7 @@ class Child {
   struct Options {
     std::vector<std::string> arguments;                            ///< [0] is the program's path
     std::vector<std::pair<std::string, std::string>> environment;  ///< added to the inherited one
-    int stdout_fd = -1, stderr_fd = -1;                            ///< -1: inherited
+    int stdin_fd = -1, stdout_fd = -1, stderr_fd = -1;             ///< -1: inherited
     bool die_with_parent = true;
   };
   [[nodiscard]] static Result<Child> start(const Options& options);
