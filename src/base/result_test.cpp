@@ -2,9 +2,14 @@
 
 #include <cerrno>
 #include <memory>
+#include <new>
 #include <set>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
+
+#include "base/exhaustion.hpp"
 
 namespace imex {
 namespace {
@@ -103,6 +108,18 @@ TEST(ResultTest, SystemErrorsHaveTheirCodeTextAndNumber) {
                                      {0, Errc::kInternal}}) {
     EXPECT_EQ(errc_from_errno(number), code) << number;
   }
+}
+
+TEST(ExhaustionTest, MemoryAskedForInVainIsAnError) {
+  const auto read = [](std::size_t bytes) {
+    return within_memory("a file", [&]() -> Result<std::size_t> {
+      if (bytes > 10) throw std::bad_alloc();
+      return std::vector<int>(bytes).size() + std::string(bytes == 7 ? SIZE_MAX : 1, 'x').size();
+    });
+  };
+  EXPECT_EQ(*read(3), 4U);
+  EXPECT_EQ(read(11).error().code, Errc::kResourceExhausted);
+  EXPECT_EQ(read(7).error().message, "a file: not enough memory");  // no string is that long
 }
 
 }  // namespace

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <ctime>
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
 #include "strings.hpp"
+#include "value_text.hpp"
 
 namespace imex::inference {
 
@@ -35,54 +37,70 @@ Result<std::int64_t> integer_argument(const Arguments& arguments, std::size_t in
   return *number;
 }
 
-}  // namespace
-
-Result<List> elements(const Value& value) {
-  if (const List* const items = value.list_if()) return *items;
-  List out;
-  if (const Dict* const dict = value.dict_if()) {
-    for (const auto& [key, item] : *dict) out.emplace_back(key);
-    return out;
-  }
-  if (const auto* const text = value.get_if<std::string>()) {
-    for (const Chars character : characters(*text)) out.emplace_back(std::string(character));
-    return out;
-  }
-  if (value.undefined()) return out;
-  return wrong(fmt::format("a value of type {} has no elements", value.type_name()));
-}
-
-namespace {
-
-using Filter = Result<Value> (*)(const Value&, const Arguments&);
+using Filter = Result<Value> (*)(const Value&, const Arguments&, RenderBudget&);
 struct NamedFilter {
   Chars name;
   Filter apply;
+  Chars arguments = {};  ///< their names in order, a blank between; "*name" is only ever named
 };
 
-Result<Value> filter_length(const Value& value, const Arguments&) {
+Result<Value> filter_length(const Value& value, const Arguments&, RenderBudget& budget) {
   if (const auto* const text = value.get_if<std::string>()) {
-    return Value(static_cast<std::int64_t>(characters(*text).size()));
+    budget.search(text->size());
+    return Value(static_cast<std::int64_t>(count_characters(*text)));
   }
   if (const Dict* const dict = value.dict_if())
     return Value(static_cast<std::int64_t>(dict->size()));
-  IMEX_TRY(const List items, elements(value));
+  if (const List* const list = value.list_if())
+    return Value(static_cast<std::int64_t>(list->size()));
+  IMEX_TRY(const List items, elements(value, budget));  // of an undefined value; else an error
   return Value(static_cast<std::int64_t>(items.size()));
 }
 
-Result<Value> filter_trim(const Value& value, const Arguments& arguments) {
-  if (arguments.get(0, "chars") == nullptr) return Value(strip(value.text(), {}, true, true));
-  IMEX_TRY(const auto chars, text_argument(arguments, 0, "chars"));
-  return Value(strip(value.text(), chars, true, true));
+Result<Value> filter_trim(const Value& value, const Arguments& arguments, RenderBudget& budget) {
+  const Value* const chars = arguments.get(0, "chars");
+  const std::string text = text_of(value, budget);
+  if (chars == nullptr || chars->get_if<None>() != nullptr)
+    return Value(std::string(strip(text, std::nullopt, true, true)));
+  IMEX_TRY(const auto given, text_argument(arguments, 0, "chars"));
+  return Value(std::string(strip(text, given, true, true)));
 }
 
-Result<Value> filter_tojson(const Value& value, const Arguments& arguments) {
-  IMEX_TRY(const auto indent, integer_argument(arguments, 0, "indent", -1));
-  if (indent > 16) return wrong("an indent of more than 16");
-  return Value(to_json(value, static_cast<int>(std::max<std::int64_t>(indent, -1))));
+Result<void> read_separators(const Value& given, JsonStyle& style) {
+  const List* const pair = given.list_if();
+  const bool two = pair != nullptr && pair->size() == 2;
+  const auto* const between = two ? pair->front().get_if<std::string>() : nullptr;
+  const auto* const after_key = two ? pair->back().get_if<std::string>() : nullptr;
+  if (between == nullptr || after_key == nullptr) return wrong("'separators' must be two strings");
+  style.between = *between;
+  style.after_key = *after_key;
+  return {};
 }
 
-Result<Value> filter_default(const Value& value, const Arguments& arguments) {
+/// The arguments of transformers, whose order is not that of Jinja's own filter.
+Result<Value> filter_tojson(const Value& value, const Arguments& arguments, RenderBudget& budget) {
+  const auto given = [&](std::size_t index, Chars name) {
+    const Value* const found = arguments.get(index, name);
+    return found == nullptr || found->get_if<None>() != nullptr ? nullptr : found;
+  };
+  JsonStyle style;
+  if (const Value* const ascii = given(0, "ensure_ascii")) style.ascii = ascii->truthy();
+  if (given(1, "indent") != nullptr) {
+    IMEX_TRY(const auto indent, integer_argument(arguments, 1, "indent", 0));
+    if (indent > 16) return wrong("an indent of more than 16");
+    style.indent = static_cast<int>(std::max<std::int64_t>(indent, 0));
+    style.between = ",";
+  }
+  if (const Value* const separators = given(2, "separators")) {
+    IMEX_CHECK_OK(read_separators(*separators, style));
+  }
+  if (const Value* const sorted = given(3, "sort_keys")) style.sort_keys = sorted->truthy();
+  IMEX_TRY(std::string text, json_of(value, style, budget));
+  return Value(std::move(text));
+}
+
+Result<Value> filter_default(const Value& value, const Arguments& arguments,
+                             RenderBudget& /*budget*/) {
   const Value* const falsy_too = arguments.get(1, "boolean");
   const bool replaced =
       value.undefined() || (falsy_too != nullptr && falsy_too->truthy() && !value.truthy());
@@ -91,57 +109,82 @@ Result<Value> filter_default(const Value& value, const Arguments& arguments) {
   return other == nullptr ? Value(std::string()) : *other;
 }
 
-Result<Value> filter_join(const Value& value, const Arguments& arguments) {
-  IMEX_TRY(const List items, elements(value));
+Result<Value> filter_join(const Value& value, const Arguments& arguments, RenderBudget& budget) {
+  IMEX_TRY(const List items, elements(value, budget));
   const Value* const given = arguments.get(0, "d");
-  const std::string between = given == nullptr ? "" : given->text();
+  const std::string between = given == nullptr ? "" : text_of(*given, budget);
   std::string out;
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    out += (i == 0 ? "" : between) + items[i].text();
+  for (std::size_t i = 0; i < items.size() && !budget.spent(); ++i) {
+    out += (i == 0 ? "" : between) + text_of(items[i], budget);
     if (out.size() > kTemplateTextBytesMax)
       return fail(Errc::kResourceExhausted, "a text over 16 MiB");
   }
   return Value(std::move(out));
 }
 
-Result<Value> filter_replace(const Value& value, const Arguments& arguments) {
-  return call_method("replace", Value(value.text()), arguments);
+Result<Value> filter_replace(const Value& value, const Arguments& arguments, RenderBudget& budget) {
+  return call_method("replace", Value(text_of(value, budget)), arguments, budget);
 }
 
-Result<Value> filter_first(const Value& value, const Arguments&) {
-  IMEX_TRY(const List items, elements(value));
-  return items.empty() ? Value() : items.front();
+/// The element at one end, without making the others.
+Result<Value> end_of(const Value& value, bool first) {
+  if (const List* const items = value.list_if()) {
+    return items->empty() ? Value() : first ? items->front() : items->back();
+  }
+  if (const Dict* const dict = value.dict_if()) {
+    return dict->empty() ? Value() : Value(first ? dict->front().first : dict->back().first);
+  }
+  if (value.undefined()) return Value();
+  const auto* const text = value.get_if<std::string>();
+  if (text == nullptr)
+    return wrong(fmt::format("a value of type {} has no elements", value.type_name()));
+  if (text->empty()) return Value();
+  return Value(std::string(first ? character_at(*text, 0) : last_character(*text)));
 }
 
-Result<Value> filter_last(const Value& value, const Arguments&) {
-  IMEX_TRY(const List items, elements(value));
-  return items.empty() ? Value() : items.back();
+Result<Value> filter_first(const Value& value, const Arguments&, RenderBudget&) {
+  return end_of(value, true);
+}
+Result<Value> filter_last(const Value& value, const Arguments&, RenderBudget&) {
+  return end_of(value, false);
 }
 
-Result<Value> filter_list(const Value& value, const Arguments&) {
-  IMEX_TRY(List items, elements(value));
+Result<Value> filter_list(const Value& value, const Arguments&, RenderBudget& budget) {
+  IMEX_TRY(List items, elements(value, budget));
   return Value::list(std::move(items));
 }
 
-Result<Value> filter_reverse(const Value& value, const Arguments&) {
-  IMEX_TRY(List items, elements(value));
+Result<Value> filter_reverse(const Value& value, const Arguments&, RenderBudget& budget) {
+  IMEX_TRY(List items, elements(value, budget));
   std::ranges::reverse(items);
   return Value::list(std::move(items));
 }
 
-Result<Value> filter_int(const Value& value, const Arguments& arguments) {
-  if (value.number()) return Value(static_cast<std::int64_t>(value.as_double()));
-  if (const auto number = parse_integer_text(value.text())) return Value(*number);
+Result<Value> filter_int(const Value& value, const Arguments& arguments, RenderBudget& budget) {
+  if (const auto* const whole = value.get_if<std::int64_t>()) return Value(*whole);
+  if (value.number()) {
+    IMEX_TRY(const auto whole, truncated(value.as_double()));
+    return Value(whole);
+  }
+  const std::string text = text_of(value, budget);
+  IMEX_TRY(const auto number, parse_integer_text(text));
+  if (number) return Value(*number);
+  const Chars bare = bare_number(text);
+  double real = 0;
+  const auto end = std::from_chars(bare.data(), bare.data() + bare.size(), real);
+  if (end.ec == std::errc{} && end.ptr == bare.data() + bare.size()) {
+    if (const auto whole = truncated(real)) return Value(*whole);
+  }
   IMEX_TRY(const auto missing, integer_argument(arguments, 0, "default", 0));
   return Value(missing);
 }
 
-Result<Value> filter_items(const Value& value, const Arguments& arguments) {
-  return call_method("items", value, arguments);
+Result<Value> filter_items(const Value& value, const Arguments& arguments, RenderBudget& budget) {
+  return call_method("items", value, arguments, budget);
 }
 
-Result<Value> filter_map(const Value& value, const Arguments& arguments) {
-  IMEX_TRY(const List items, elements(value));
+Result<Value> filter_map(const Value& value, const Arguments& arguments, RenderBudget& budget) {
+  IMEX_TRY(const List items, elements(value, budget));
   const Value* const attribute = arguments.get(SIZE_MAX, "attribute");
   List out;
   if (attribute == nullptr) {
@@ -149,21 +192,24 @@ Result<Value> filter_map(const Value& value, const Arguments& arguments) {
     if (!is_known_filter(name))
       return fail(Errc::kUnsupported, fmt::format("unknown filter '{}'", name));
     for (const Value& item : items) {
-      IMEX_TRY(Value mapped, apply_filter(name, item, {}));
+      if (!budget.step()) break;
+      IMEX_TRY(Value mapped, apply_filter(name, item, {}, budget));
       out.push_back(std::move(mapped));
     }
     return Value::list(std::move(out));
   }
   for (const Value& item : items) {
-    IMEX_TRY(Value found, lookup(item, *attribute));
+    if (!budget.step()) break;
+    IMEX_TRY(Value found, lookup(item, *attribute, budget));
     out.push_back(std::move(found));
   }
   return Value::list(std::move(out));
 }
 
 /// selectattr and rejectattr: (attribute, test, argument), or only truth of the attribute.
-Result<Value> select_by(const Value& value, const Arguments& arguments, bool keep) {
-  IMEX_TRY(const List items, elements(value));
+Result<Value> select_by(const Value& value, const Arguments& arguments, bool keep,
+                        RenderBudget& budget) {
+  IMEX_TRY(const List items, elements(value, budget));
   IMEX_TRY(const auto attribute, text_argument(arguments, 0, "attribute"));
   std::string test;
   if (arguments.positional.size() > 1) {
@@ -175,66 +221,74 @@ Result<Value> select_by(const Value& value, const Arguments& arguments, bool kee
   if (arguments.positional.size() > 2) rest.positional.push_back(arguments.positional[2]);
   List out;
   for (const Value& item : items) {
-    IMEX_TRY(const Value found, lookup(item, Value(attribute)));
+    if (!budget.step()) break;
+    IMEX_TRY(const Value found, lookup(item, Value(attribute), budget));
     bool good = found.truthy();
     if (!test.empty()) {
-      IMEX_TRY(good, apply_test(test, found, rest));
+      IMEX_TRY(good, apply_test(test, found, rest, budget));
     }
     if (good == keep) out.push_back(item);
   }
   return Value::list(std::move(out));
 }
 
-Result<Value> filter_selectattr(const Value& value, const Arguments& arguments) {
-  return select_by(value, arguments, true);
+Result<Value> filter_selectattr(const Value& value, const Arguments& arguments,
+                                RenderBudget& budget) {
+  return select_by(value, arguments, true, budget);
 }
-Result<Value> filter_rejectattr(const Value& value, const Arguments& arguments) {
-  return select_by(value, arguments, false);
+Result<Value> filter_rejectattr(const Value& value, const Arguments& arguments,
+                                RenderBudget& budget) {
+  return select_by(value, arguments, false, budget);
 }
 
-Result<Value> filter_indent(const Value& value, const Arguments& arguments) {
+Result<Value> filter_indent(const Value& value, const Arguments& arguments, RenderBudget& budget) {
   IMEX_TRY(const auto width, integer_argument(arguments, 0, "width", 4));
   const Value* const first = arguments.get(1, "first");
   if (width < 0 || width > 64) return wrong("an indent that is not from 0 to 64");
-  return Value(
-      indent(value.text(), static_cast<std::size_t>(width), first != nullptr && first->truthy()));
+  const std::string text = text_of(value, budget);
+  const auto lines = static_cast<std::size_t>(std::ranges::count(text, '\n')) + 1;
+  if (text.size() + lines * static_cast<std::size_t>(width) > kTemplateTextBytesMax)
+    return fail(Errc::kResourceExhausted, "a text over 16 MiB");
+  return Value(indent(text, static_cast<std::size_t>(width), first != nullptr && first->truthy()));
 }
 
-Result<Value> filter_upper(const Value& value, const Arguments&) {
-  return Value(upper(value.text()));
+Result<Value> filter_upper(const Value& value, const Arguments&, RenderBudget& budget) {
+  return Value(upper(text_of(value, budget)));
 }
-Result<Value> filter_lower(const Value& value, const Arguments&) {
-  return Value(lower(value.text()));
+Result<Value> filter_lower(const Value& value, const Arguments&, RenderBudget& budget) {
+  return Value(lower(text_of(value, budget)));
 }
-Result<Value> filter_capitalize(const Value& value, const Arguments&) {
-  return Value(capitalize(value.text()));
+Result<Value> filter_capitalize(const Value& value, const Arguments&, RenderBudget& budget) {
+  return Value(capitalize(text_of(value, budget)));
 }
-Result<Value> filter_string(const Value& value, const Arguments&) { return Value(value.text()); }
-Result<Value> filter_safe(const Value& value, const Arguments&) { return value; }
+Result<Value> filter_string(const Value& value, const Arguments&, RenderBudget& budget) {
+  return Value(text_of(value, budget));
+}
+Result<Value> filter_safe(const Value& value, const Arguments&, RenderBudget&) { return value; }
 
 constexpr std::array kFilters{
     NamedFilter{"capitalize", filter_capitalize},
     NamedFilter{"count", filter_length},
-    NamedFilter{"d", filter_default},
-    NamedFilter{"default", filter_default},
+    NamedFilter{"d", filter_default, "default_value boolean"},
+    NamedFilter{"default", filter_default, "default_value boolean"},
     NamedFilter{"first", filter_first},
-    NamedFilter{"indent", filter_indent},
-    NamedFilter{"int", filter_int},
+    NamedFilter{"indent", filter_indent, "width first"},
+    NamedFilter{"int", filter_int, "default"},
     NamedFilter{"items", filter_items},
-    NamedFilter{"join", filter_join},
+    NamedFilter{"join", filter_join, "d"},
     NamedFilter{"last", filter_last},
     NamedFilter{"length", filter_length},
     NamedFilter{"list", filter_list},
     NamedFilter{"lower", filter_lower},
-    NamedFilter{"map", filter_map},
-    NamedFilter{"rejectattr", filter_rejectattr},
-    NamedFilter{"replace", filter_replace},
+    NamedFilter{"map", filter_map, "filter *attribute"},
+    NamedFilter{"rejectattr", filter_rejectattr, "attribute test other"},
+    NamedFilter{"replace", filter_replace, "old new count"},
     NamedFilter{"reverse", filter_reverse},
     NamedFilter{"safe", filter_safe},
-    NamedFilter{"selectattr", filter_selectattr},
+    NamedFilter{"selectattr", filter_selectattr, "attribute test other"},
     NamedFilter{"string", filter_string},
-    NamedFilter{"tojson", filter_tojson},
-    NamedFilter{"trim", filter_trim},
+    NamedFilter{"tojson", filter_tojson, "ensure_ascii indent separators sort_keys"},
+    NamedFilter{"trim", filter_trim, "chars"},
     NamedFilter{"upper", filter_upper},
 };
 
@@ -246,15 +300,40 @@ constexpr std::array<Chars, 20> kTests{
 constexpr std::array<Chars, 4> kFunctions{"range", "namespace", "raise_exception", "strftime_now"};
 constexpr std::size_t kRangeMax = 100'000;
 
+/// An argument that would be dropped changes what a template means: it is refused.
+Result<void> check_arguments(const NamedFilter& filter, const Arguments& arguments) {
+  std::size_t positional = 0;
+  std::vector<Chars> names;
+  for (Chars rest = filter.arguments; !rest.empty();) {
+    Chars name = rest.substr(0, rest.find(' '));
+    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+    const bool only_named = name.starts_with('*');
+    if (only_named) name.remove_prefix(1);
+    positional += only_named ? 0 : 1;
+    names.push_back(name);
+  }
+  if (arguments.positional.size() > positional) {
+    return fail(Errc::kUnsupported,
+                fmt::format("filter '{}' takes {} arguments, {} given", filter.name, positional,
+                            arguments.positional.size()));
+  }
+  for (const auto& [name, value] : arguments.named) {
+    if (std::ranges::find(names, name) == names.end()) {
+      return fail(Errc::kUnsupported,
+                  fmt::format("filter '{}' has no argument '{}'", filter.name, name));
+    }
+  }
+  return {};
+}
+
 Result<bool> test_number(Chars name, const Value& value, const Arguments& arguments) {
   const auto* const number = value.get_if<std::int64_t>();
   if (number == nullptr) return wrong(fmt::format("'{}' asked of {}", name, value.type_name()));
   if (name == "odd") return *number % 2 != 0;
   if (name == "even") return *number % 2 == 0;
   IMEX_TRY(const auto divisor, integer_argument(arguments, 0, "num", 0));
-  if (divisor == 0 || divisor == -1)
-    return wrong("divisibleby needs a divisor other than 0 and -1");
-  return *number % divisor == 0;
+  if (divisor == 0) return wrong("divisibleby needs a divisor other than 0");
+  return divisor == -1 || *number % divisor == 0;  // the smallest number has no remainder by -1
 }
 
 }  // namespace
@@ -279,11 +358,17 @@ Value find_function(std::string_view name) noexcept {
                                    : Value(Callable{.macro = nullptr, .function = *found});
 }
 
-Result<Value> apply_filter(std::string_view name, const Value& value, const Arguments& arguments) {
-  return std::ranges::find(kFilters, name, &NamedFilter::name)->apply(value, arguments);
+Result<Value> apply_filter(std::string_view name, const Value& value, const Arguments& arguments,
+                           RenderBudget& budget) {
+  const auto* const filter = std::ranges::find(kFilters, name, &NamedFilter::name);
+  IMEX_CHECK_OK(check_arguments(*filter, arguments));
+  auto result = filter->apply(value, arguments, budget);
+  if (result) budget.make(result->made_bytes());
+  return result;
 }
 
-Result<bool> apply_test(std::string_view name, const Value& value, const Arguments& arguments) {
+Result<bool> apply_test(std::string_view name, const Value& value, const Arguments& arguments,
+                        RenderBudget& budget) {
   const auto* const flag = value.get_if<bool>();
   const bool text = value.get_if<std::string>() != nullptr;
   if (name == "defined") return !value.undefined();
@@ -304,20 +389,22 @@ Result<bool> apply_test(std::string_view name, const Value& value, const Argumen
     return test_number(name, value, arguments);
   const Value* const other = arguments.get(0, "other");
   if (other == nullptr) return wrong(fmt::format("test '{}' needs a value to compare with", name));
-  if (name == "in") {
-    IMEX_TRY(const List items, elements(*other));
-    return std::ranges::any_of(items, [&](const Value& item) { return item.equals(value); });
-  }
-  return value.equals(*other) != (name == "ne");
+  if (name == "in") return contains(*other, value, budget);
+  return equal_values(value, *other, budget) != (name == "ne");
 }
 
 Result<Value> call_function(std::string_view name, const Arguments& arguments,
-                            std::chrono::system_clock::time_point now) {
+                            std::chrono::system_clock::time_point now, RenderBudget& budget) {
   if (name == "raise_exception") {
     IMEX_TRY(const auto message, text_argument(arguments, 0, "message"));
     return wrong(fmt::format("the template says: {}", message));
   }
-  if (name == "namespace") return Value::dict(arguments.named);
+  if (name == "namespace") {
+    Dict fields;
+    for (const auto& [key, value] : arguments.named) set_key(fields, key, value);
+    budget.walk(fields.size() * fields.size());
+    return Value::dict(std::move(fields));
+  }
   if (name == "strftime_now") {
     IMEX_TRY(const auto format, text_argument(arguments, 0, "format"));
     return format_time(format, now);
@@ -328,36 +415,15 @@ Result<Value> call_function(std::string_view name, const Arguments& arguments,
   IMEX_TRY(const auto step, integer_argument(arguments, 2, "step", 1));
   constexpr std::int64_t kFar = std::int64_t{1} << 40U;
   const std::int64_t begin = only_end ? 0 : first;
-  if (step == 0 || std::abs(begin) > kFar || std::abs(second) > kFar || std::abs(step) > kFar) {
-    return wrong("a range without end");
-  }
+  const auto far = [](std::int64_t number) { return number > kFar || number < -kFar; };
+  if (step == 0 || far(begin) || far(second) || far(step)) return wrong("a range without end");
   List items;
   for (std::int64_t i = begin; step > 0 ? i < second : i > second; i += step) {
     if (items.size() == kRangeMax) return wrong(fmt::format("a range of more than {}", kRangeMax));
+    if (!budget.make(sizeof(Value))) break;
     items.emplace_back(i);
   }
   return Value::list(std::move(items));
-}
-
-Result<Value> lookup(const Value& value, const Value& key) {
-  if (value.undefined()) return wrong(fmt::format("{} of an undefined value", key.repr()));
-  if (const Dict* const dict = value.dict_if()) {
-    const auto* const name = key.get_if<std::string>();
-    const Value* const found = name == nullptr ? nullptr : find_key(*dict, *name);
-    return found == nullptr ? Value() : *found;
-  }
-  const auto* const index = key.get_if<std::int64_t>();
-  if (index == nullptr) return Value();
-  const auto pick = [&](const auto& items, auto to_value) {
-    const auto size = static_cast<std::int64_t>(items.size());
-    const std::int64_t at = *index < 0 ? *index + size : *index;
-    return at < 0 || at >= size ? Value() : to_value(items[static_cast<std::size_t>(at)]);
-  };
-  if (const List* const items = value.list_if())
-    return pick(*items, [](const Value& one) { return one; });
-  const auto* const text = value.get_if<std::string>();
-  if (text == nullptr) return Value();
-  return pick(characters(*text), [](Chars one) { return Value(std::string(one)); });
 }
 
 }  // namespace imex::inference

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "evaluator.hpp"
 #include "lexer.hpp"
 #include "parser.hpp"
@@ -30,14 +32,18 @@ Result<ChatTemplate> ChatTemplate::parse(std::string_view text) {
 Result<std::string> ChatTemplate::render(const ChatInput& input) const {
   List messages;
   for (const ChatMessage& message : input.messages) messages.push_back(message_value(message));
+  // Hugging Face gives tools and documents always, as none where there are none.
   Dict globals{{"messages", Value::list(std::move(messages))},
+               {"tools", Value(None{})},
+               {"documents", Value(None{})},
                {"add_generation_prompt", Value(input.add_generation_prompt)},
                {"bos_token", Value(input.begin_token)},
                {"eos_token", Value(input.end_token)}};
-  const bool own_messages = input.extra.contains("messages");
-  if (own_messages) globals.erase(globals.begin());  // messages with more than role and content
-  for (const auto& [name, value] : input.extra.items())
-    globals.emplace_back(name, Value::from_json(value));
+  for (const auto& [name, json] : input.extra.items()) {
+    auto value = Value::from_json(json);
+    if (!value) return fail(std::move(value).error().context(fmt::format("'{}'", name)));
+    set_key(globals, name, std::move(*value));  // messages may have more than role and content
+  }
   return TemplateEvaluator(std::move(globals), input.now).render(*root_);
 }
 

@@ -1,28 +1,19 @@
 #include "evaluator.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "evaluator_level.hpp"
 #include "lexer.hpp"
+#include "value_text.hpp"
 
 namespace imex::inference {
 
 namespace {
 
 using NodeKind = TemplateNode::Kind;
-constexpr std::uint64_t kStepsMax = 1'000'000;
-
-void set_key(Dict& dict, std::string key, Value value) {
-  const auto found = std::ranges::find(
-      dict, key, [](const auto& entry) -> const std::string& { return entry.first; });
-  if (found != dict.end()) {
-    found->second = std::move(value);
-  } else {
-    dict.emplace_back(std::move(key), std::move(value));
-  }
-}
-
 Value loop_facts(const List& items, std::size_t i) {
   const auto number = [](std::size_t value) { return Value(static_cast<std::int64_t>(value)); };
   const std::size_t count = items.size();
@@ -44,21 +35,34 @@ Error TemplateEvaluator::at_line(const TemplateNode& node, Error error) {
   return std::move(error).context(fmt::format("chat template line {}", node.line));
 }
 
-Result<void> TemplateEvaluator::step(const TemplateNode& node) {
-  if (++steps_ <= kStepsMax) return {};
-  return refuse_template(node.line, fmt::format("more than {} steps", kStepsMax),
-                         Errc::kResourceExhausted);
+TemplateEvaluator::~TemplateEvaluator() {
+  // Values between two changed namespaces are at most kDepthMax deep. So once all these are empty,
+  // no destructor runs deep, and none keeps itself alive.
+  std::vector<Dict> contents;
+  for (const auto& dict : changed_) contents.push_back(std::exchange(dict->items, {}));
 }
 
-Value TemplateEvaluator::variable(std::string_view name) const {
+Result<void> TemplateEvaluator::check_budget(const TemplateNode& node) {
+  if (!budget_.spent()) return {};
+  return refuse_template(node.line, budget_.what(), Errc::kResourceExhausted);
+}
+
+Result<void> TemplateEvaluator::step(const TemplateNode& node) {
+  budget_.step();
+  return check_budget(node);
+}
+
+Value TemplateEvaluator::variable(std::string_view name) {
   for (std::size_t i = scopes_.size(); i-- > 0;) {
     if (i != 0 && i < macro_base_) i = 0;
+    budget_.walk(scopes_[i].size());
     if (const Value* const found = find_key(scopes_[i], name)) return *found;
   }
   return find_function(name);
 }
 
 void TemplateEvaluator::assign(std::string name, Value value) {
+  budget_.walk(scopes_.back().size());
   set_key(scopes_.back(), std::move(name), std::move(value));
 }
 
@@ -72,7 +76,8 @@ Result<void> TemplateEvaluator::print(const TemplateNode& node, std::string_view
     return refuse_template(node.line, "more than 16 MiB of output", Errc::kResourceExhausted);
   }
   out_ += text;
-  return {};
+  budget_.make(text.size());
+  return check_budget(node);
 }
 
 Result<TemplateEvaluator::Flow> TemplateEvaluator::run_all(const std::vector<NodePtr>& nodes) {
@@ -84,6 +89,8 @@ Result<TemplateEvaluator::Flow> TemplateEvaluator::run_all(const std::vector<Nod
 }
 
 Result<TemplateEvaluator::Flow> TemplateEvaluator::run(const TemplateNode& node) {
+  const Level level(*this);
+  IMEX_CHECK_OK(level.check(node));
   IMEX_CHECK_OK(step(node));
   switch (node.kind) {
     case NodeKind::kBlock:
@@ -93,7 +100,7 @@ Result<TemplateEvaluator::Flow> TemplateEvaluator::run(const TemplateNode& node)
       return Flow::kNext;
     case NodeKind::kOutput: {
       IMEX_TRY(const Value value, value_of(*node.parts[0]));
-      IMEX_CHECK_OK(print(node, value.text()));
+      IMEX_CHECK_OK(print(node, text_of(value, budget_)));
       return Flow::kNext;
     }
     case NodeKind::kIf:
@@ -141,7 +148,7 @@ Result<void> TemplateEvaluator::bind(const TemplateNode& node, const Value& item
 /// What the loop walks, without what its condition leaves out.
 Result<List> TemplateEvaluator::loop_items(const TemplateNode& node) {
   IMEX_TRY(const Value what, value_of(*node.parts[0]));
-  auto items = elements(what);
+  auto items = elements(what, budget_);
   if (!items) return fail(at_line(node, std::move(items).error()));
   if (node.parts[1]->kind == NodeKind::kNothing) return items;
   List kept;
@@ -190,13 +197,17 @@ Result<void> TemplateEvaluator::run_set(const TemplateNode& node) {
 Result<void> TemplateEvaluator::set_field(const TemplateNode& node) {
   IMEX_TRY(Value value, value_of(*node.parts[0]));
   const Value target = variable(node.names[0]);
-  Dict* const fields = target.dict_if();
+  const std::shared_ptr<Mapping> fields = target.mapping();
   if (fields == nullptr) {
     return refuse_template(node.line, fmt::format("'{}' is no namespace", node.names[0]),
                            Errc::kInvalidArgument);
   }
-  set_key(*fields, node.text, std::move(value));
-  return {};
+  budget_.walk(fields->items.size());
+  if (!fields->changed) changed_.push_back(fields);
+  fields->changed = true;
+  fields->depth = std::max(fields->depth, std::min(value.depth() + 1, RenderBudget::kDepthMax));
+  set_key(fields->items, node.text, std::move(value));
+  return check_budget(node);
 }
 
 }  // namespace imex::inference

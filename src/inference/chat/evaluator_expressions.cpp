@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include "evaluator.hpp"
+#include "evaluator_level.hpp"
 #include "lexer.hpp"
+#include "value_text.hpp"
 
 namespace imex::inference {
 
@@ -19,20 +21,6 @@ tl::unexpected<Error> wrong_types(const TemplateNode& node, const Value& left, c
   return refuse_template(
       node.line, fmt::format("'{}' of {} and {}", node.text, left.type_name(), right.type_name()),
       Errc::kInvalidArgument);
-}
-
-/// -1, 0, 1 for numbers or texts; 2 where there is no order.
-int order(const Value& left, const Value& right) {
-  if (left.number() && right.number()) {
-    const double a = left.as_double();
-    const double b = right.as_double();
-    return a < b ? -1 : a > b ? 1 : 0;
-  }
-  const auto* const a = left.get_if<std::string>();
-  const auto* const b = right.get_if<std::string>();
-  if (a == nullptr || b == nullptr) return 2;
-  const int compared = a->compare(*b);
-  return compared < 0 ? -1 : compared > 0 ? 1 : 0;
 }
 
 /// Python's rules: the quotient is rounded down, the remainder has the divisor's sign.
@@ -60,6 +48,7 @@ Result<Value> repeated(const TemplateNode& node, std::string_view text, std::int
     return refuse_template(node.line, "a value that is too large", Errc::kResourceExhausted);
   }
   std::string out;
+  out.reserve(count * text.size());
   for (std::size_t i = 0; i < count && !text.empty(); ++i) out += text;
   return Value(std::move(out));
 }
@@ -82,7 +71,19 @@ Result<Value> whole_numbers(const TemplateNode& node, std::int64_t a, std::int64
 }  // namespace
 
 Result<Value> TemplateEvaluator::value_of(const TemplateNode& node) {
+  const Level level(*this);
+  IMEX_CHECK_OK(level.check(node));
   IMEX_CHECK_OK(step(node));
+  auto value = evaluate(node);
+  if (!value) return value;
+  IMEX_CHECK_OK(check_budget(node));
+  if (value->depth() > RenderBudget::kDepthMax) {
+    return refuse_template(node.line, "a value nested deeper than 100", Errc::kResourceExhausted);
+  }
+  return value;
+}
+
+Result<Value> TemplateEvaluator::evaluate(const TemplateNode& node) {
   switch (node.kind) {
     case NodeKind::kLiteral:
       return node.literal;
@@ -99,7 +100,7 @@ Result<Value> TemplateEvaluator::value_of(const TemplateNode& node) {
       if (node.kind == NodeKind::kIndex) {
         IMEX_TRY(key, value_of(*node.parts[1]));
       }
-      auto found = lookup(object, key);
+      auto found = lookup(object, key, budget_);
       if (!found) return fail(at_line(node, std::move(found).error()));
       return found;
     }
@@ -108,31 +109,14 @@ Result<Value> TemplateEvaluator::value_of(const TemplateNode& node) {
     case NodeKind::kCall:
       return call(node);
     case NodeKind::kFilter:
-    case NodeKind::kTest: {
-      IMEX_TRY(const Value object, value_of(*node.parts[0]));
-      IMEX_TRY(const Arguments arguments, arguments_of(node));
-      if (node.kind == NodeKind::kTest) {
-        auto answer = apply_test(node.text, object, arguments);
-        if (!answer) return fail(at_line(node, std::move(answer).error()));
-        return Value(*answer);
-      }
-      auto changed = apply_filter(node.text, object, arguments);
-      if (!changed) return fail(at_line(node, std::move(changed).error()));
-      return changed;
-    }
+    case NodeKind::kTest:
+      return applied(node);
     case NodeKind::kNot: {
       IMEX_TRY(const Value value, value_of(*node.parts[0]));
       return Value(!value.truthy());
     }
-    case NodeKind::kNegate: {
-      IMEX_TRY(const Value value, value_of(*node.parts[0]));
-      const auto* const whole = value.get_if<std::int64_t>();
-      if (whole != nullptr && *whole != std::numeric_limits<std::int64_t>::min())
-        return Value(-*whole);
-      if (const auto* const real = value.get_if<double>()) return Value(-*real);
-      return refuse_template(node.line, fmt::format("'-' of {}", value.type_name()),
-                             Errc::kInvalidArgument);
-    }
+    case NodeKind::kNegate:
+      return negated(node);
     case NodeKind::kBinary:
       return binary(node);
     case NodeKind::kCompare:
@@ -146,12 +130,36 @@ Result<Value> TemplateEvaluator::value_of(const TemplateNode& node) {
   }
 }
 
+/// A filter or a test.
+Result<Value> TemplateEvaluator::applied(const TemplateNode& node) {
+  IMEX_TRY(const Value object, value_of(*node.parts[0]));
+  IMEX_TRY(const Arguments arguments, arguments_of(node));
+  if (node.kind == NodeKind::kTest) {
+    auto answer = apply_test(node.text, object, arguments, budget_);
+    if (!answer) return fail(at_line(node, std::move(answer).error()));
+    return Value(*answer);
+  }
+  auto changed = apply_filter(node.text, object, arguments, budget_);
+  if (!changed) return fail(at_line(node, std::move(changed).error()));
+  return changed;
+}
+
+Result<Value> TemplateEvaluator::negated(const TemplateNode& node) {
+  IMEX_TRY(const Value value, value_of(*node.parts[0]));
+  const std::optional<std::int64_t> whole = whole_number(value);
+  if (whole && *whole != std::numeric_limits<std::int64_t>::min()) return Value(-*whole);
+  if (const auto* const real = value.get_if<double>()) return Value(-*real);
+  return refuse_template(node.line, fmt::format("'-' of {}", value.type_name()),
+                         Errc::kInvalidArgument);
+}
+
 Result<Value> TemplateEvaluator::list_value(const TemplateNode& node) {
   List items;
   for (const NodePtr& part : node.parts) {
     IMEX_TRY(Value item, value_of(*part));
     items.push_back(std::move(item));
   }
+  budget_.make(items.size() * sizeof(Value));
   return Value::list(std::move(items));
 }
 
@@ -160,14 +168,16 @@ Result<Value> TemplateEvaluator::dict_value(const TemplateNode& node) {
   for (std::size_t i = 0; i < node.parts.size(); i += 2) {
     IMEX_TRY(const Value key, value_of(*node.parts[i]));
     IMEX_TRY(Value value, value_of(*node.parts[i + 1]));
-    items.emplace_back(key.text(), std::move(value));
+    if (!budget_.walk(items.size())) break;
+    set_key(items, text_of(key, budget_), std::move(value));  // of equal keys the last counts
   }
+  budget_.make(items.size() * sizeof(Dict::value_type));
   return Value::dict(std::move(items));
 }
 
 Result<Value> TemplateEvaluator::slice(const TemplateNode& node) {
   IMEX_TRY(const Value object, value_of(*node.parts[0]));
-  auto items = elements(object);
+  auto items = elements(object, budget_);
   if (!items) return fail(at_line(node, std::move(items).error()));
   const auto size = static_cast<std::int64_t>(items->size());
   std::int64_t bounds[3] = {0, 0, 1};
@@ -176,11 +186,11 @@ Result<Value> TemplateEvaluator::slice(const TemplateNode& node) {
     IMEX_TRY(const Value bound, value_of(*node.parts[i + 1]));
     if (bound.undefined() || bound.get_if<None>() != nullptr) continue;
     const auto* const whole = bound.get_if<std::int64_t>();
-    constexpr std::int64_t kFar = std::int64_t{1} << 40U;
-    if (whole == nullptr || std::abs(*whole) > kFar) {
+    constexpr std::int64_t kFar = std::int64_t{1} << 40U;  // beyond every list
+    if (whole == nullptr) {
       return refuse_template(node.line, "a slice by what is no index", Errc::kInvalidArgument);
     }
-    bounds[i] = *whole;
+    bounds[i] = std::clamp(*whole, -kFar, kFar);
     given[i] = true;
   }
   const std::int64_t stride = bounds[2];
@@ -196,9 +206,10 @@ Result<Value> TemplateEvaluator::slice(const TemplateNode& node) {
   for (std::int64_t i = begin; stride > 0 ? i < end : i > end; i += stride) {
     kept.push_back((*items)[static_cast<std::size_t>(i)]);
   }
+  budget_.make(kept.size() * sizeof(Value));
   if (object.get_if<std::string>() == nullptr) return Value::list(std::move(kept));
   std::string text;
-  for (const Value& character : kept) text += character.text();
+  for (const Value& character : kept) text += text_of(character, budget_);
   return Value(std::move(text));
 }
 
@@ -209,6 +220,7 @@ Result<Value> TemplateEvaluator::binary(const TemplateNode& node) {
   IMEX_TRY(Value right, value_of(*node.parts[1]));
   if (node.text == "and" || node.text == "or") return right;
   auto result = arithmetic(node, left, right);
+  if (result) budget_.make(result->made_bytes());
   const auto* const text = result ? result->get_if<std::string>() : nullptr;
   const List* const list = result ? result->list_if() : nullptr;
   if ((text != nullptr && text->size() > kTemplateTextBytesMax) ||
@@ -222,7 +234,7 @@ Result<Value> TemplateEvaluator::arithmetic(const TemplateNode& node, const Valu
                                             const Value& right) {
   const auto* const left_text = left.get_if<std::string>();
   const auto* const right_text = right.get_if<std::string>();
-  if (node.text == "~") return Value(left.text() + right.text());
+  if (node.text == "~") return Value(text_of(left, budget_) + text_of(right, budget_));
   if (node.text == "+" && left_text != nullptr && right_text != nullptr) {
     return Value(*left_text + *right_text);
   }
@@ -233,9 +245,7 @@ Result<Value> TemplateEvaluator::arithmetic(const TemplateNode& node, const Valu
   const List* const left_list = left.list_if();
   const List* const right_list = right.list_if();
   if (node.text == "+" && left_list != nullptr && right_list != nullptr) {
-    List joined = *left_list;
-    joined.insert(joined.end(), right_list->begin(), right_list->end());
-    return Value::list(std::move(joined));
+    return joined(node, *left_list, *right_list);
   }
   if (!left.number() || !right.number()) return wrong_types(node, left, right);
   const std::optional<std::int64_t> a = whole_number(left);
@@ -256,26 +266,30 @@ Result<Value> TemplateEvaluator::arithmetic(const TemplateNode& node, const Valu
   return Value(x - y * std::floor(x / y));
 }
 
+Result<Value> TemplateEvaluator::joined(const TemplateNode& node, const List& left,
+                                        const List& right) {
+  budget_.make((left.size() + right.size()) * sizeof(Value));
+  IMEX_CHECK_OK(check_budget(node));
+  List both = left;
+  both.insert(both.end(), right.begin(), right.end());
+  return Value::list(std::move(both));
+}
+
 Result<Value> TemplateEvaluator::compare(const TemplateNode& node) {
   IMEX_TRY(const Value left, value_of(*node.parts[0]));
   IMEX_TRY(const Value right, value_of(*node.parts[1]));
   const std::string& sign = node.text;
-  if (sign == "==") return Value(left.equals(right));
-  if (sign == "!=") return Value(!left.equals(right));
+  if (sign == "==") return Value(equal_values(left, right, budget_));
+  if (sign == "!=") return Value(!equal_values(left, right, budget_));
   if (sign == "in" || sign == "not in") {
-    const auto* const text = right.get_if<std::string>();
-    const auto* const part = left.get_if<std::string>();
-    if (text != nullptr && part == nullptr) return wrong_types(node, left, right);
-    bool found = text != nullptr && text->find(*part) != std::string::npos;
-    if (text == nullptr) {
-      auto items = elements(right);
-      if (!items) return fail(at_line(node, std::move(items).error()));
-      found = std::ranges::any_of(*items, [&](const Value& item) { return item.equals(left); });
-    }
-    return Value(found == (sign == "in"));
+    const auto found = contains(right, left, budget_);
+    if (!found) return wrong_types(node, left, right);
+    return Value(*found == (sign == "in"));
   }
-  const int ordered = order(left, right);
-  if (ordered == 2) return wrong_types(node, left, right);
+  const auto* const text = left.get_if<std::string>();
+  if (text != nullptr) budget_.search(text->size());
+  const int ordered = order_of(left, right);
+  if (ordered == kNoOrder) return wrong_types(node, left, right);
   if (sign == "<") return Value(ordered < 0);
   if (sign == "<=") return Value(ordered <= 0);
   if (sign == ">") return Value(ordered > 0);
@@ -300,7 +314,7 @@ Result<Value> TemplateEvaluator::call(const TemplateNode& node) {
   if (target.kind == NodeKind::kAttribute) {
     IMEX_TRY(const Value object, value_of(*target.parts[0]));
     IMEX_TRY(const Arguments arguments, arguments_of(node));
-    auto result = call_method(target.text, object, arguments);
+    auto result = call_method(target.text, object, arguments, budget_);
     if (!result) return fail(at_line(node, std::move(result).error()));
     return result;
   }
@@ -310,8 +324,9 @@ Result<Value> TemplateEvaluator::call(const TemplateNode& node) {
     return refuse_template(node.line, fmt::format("unknown function '{}'", target.text));
   }
   IMEX_TRY(Arguments arguments, arguments_of(node));
-  auto result = callable->macro != nullptr ? call_macro(*callable->macro, std::move(arguments))
-                                           : call_function(callable->function, arguments, now_);
+  auto result = callable->macro != nullptr
+                    ? call_macro(*callable->macro, std::move(arguments))
+                    : call_function(callable->function, arguments, now_, budget_);
   if (!result) return fail(at_line(node, std::move(result).error()));
   return result;
 }

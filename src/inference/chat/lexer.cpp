@@ -6,15 +6,14 @@
 
 #include <fmt/format.h>
 
+#include "strings.hpp"
+
 namespace imex::inference {
 
 namespace {
 
 using Kind = TemplateToken::Kind;
 
-constexpr bool is_space(char c) noexcept {
-  return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' || c == '\f';
-}
 constexpr bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
 constexpr bool is_letter(char c) noexcept {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
@@ -27,7 +26,7 @@ constexpr std::array<std::string_view, 25> kSigns{"==", "!=", "<=", ">=", "//", 
 
 class Lexer {
  public:
-  explicit Lexer(std::string_view text) : text_(text) {}
+  explicit Lexer(std::string text) : source_(std::move(text)), text_(source_) {}
 
   Result<std::vector<TemplateToken>> run() {
     while (at_ < text_.size()) {
@@ -62,31 +61,28 @@ class Lexer {
   void add_text(std::size_t tag) {
     std::string_view text = text_.substr(at_, tag - at_);
     if (strip_next_) {
-      const auto first = std::ranges::find_if_not(text, is_space);
-      text.remove_prefix(static_cast<std::size_t>(first - text.begin()));
+      text.remove_prefix(leading_space(text));
     } else if (trim_next_ && text.starts_with('\n')) {
       text.remove_prefix(1);
     }
     if (tag < text_.size()) {
       const char modifier = tag + 2 < text_.size() ? text_[tag + 2] : ' ';
       if (modifier == '-') {
-        while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+        text.remove_suffix(trailing_space(text));
       } else if (text_[tag + 1] != '{' && modifier != '+') {
         strip_indent(text, tag);
       }
-    } else if (text.ends_with('\n')) {
-      text.remove_suffix(1);  // one line end at the very end is not output
     }
     if (!text.empty()) add(Kind::kText, std::string(text));
     advance(tag);
   }
 
-  /// A block that is the first thing on its line takes the blanks before it.
+  /// A block that is the first thing on its line takes the white space before it.
   void strip_indent(std::string_view& text, std::size_t tag) const {
-    std::size_t start = tag;
-    while (start > 0 && (text_[start - 1] == ' ' || text_[start - 1] == '\t')) --start;
-    if (start != 0 && text_[start - 1] != '\n') return;
-    text.remove_suffix(std::min(tag - start, text.size()));
+    const std::size_t start = tag - text.size();
+    const std::size_t line = text.rfind('\n') + 1;  // 0 if there is none
+    if (line == 0 && start != 0 && text_[start - 1] != '\n') return;
+    if (trailing_space(text.substr(line)) == text.size() - line) text = text.substr(0, line);
   }
 
   Result<void> read_tag() {
@@ -99,7 +95,7 @@ class Lexer {
     const std::string_view close = block ? "%}" : "}}";
     unsigned braces = 0;  // a dictionary may end in }} as well
     for (;;) {
-      while (at_ < text_.size() && is_space(text_[at_])) advance(at_ + 1);
+      advance(at_ + leading_space(text_.substr(at_)));
       const std::string_view rest = text_.substr(at_);
       const bool modified = rest.size() > 2 && (rest[0] == '-' || rest[0] == '+') &&
                             rest.substr(1).starts_with(close);
@@ -186,13 +182,30 @@ class Lexer {
     return {};
   }
 
-  std::string_view text_;
+  const std::string source_;
+  const std::string_view text_;
   std::size_t at_ = 0;
   std::uint32_t line_ = 1;
   bool strip_next_ = false;  ///< the last tag ended in -}
   bool trim_next_ = false;   ///< the last tag takes the line end after it
   std::vector<TemplateToken> tokens_;
 };
+
+/// Every line ends in \n alone, and the last one in nothing: so Jinja reads a template.
+std::string with_plain_line_ends(std::string_view text) {
+  std::string out;
+  out.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\r') {
+      out += '\n';
+      if (i + 1 < text.size() && text[i + 1] == '\n') ++i;
+    } else {
+      out += text[i];
+    }
+  }
+  if (out.ends_with('\n')) out.pop_back();
+  return out;
+}
 
 }  // namespace
 
@@ -201,7 +214,7 @@ tl::unexpected<Error> refuse_template(std::uint32_t line, std::string_view what,
 }
 
 Result<std::vector<TemplateToken>> tokenize_template(std::string_view text) {
-  return Lexer(text).run();
+  return Lexer(with_plain_line_ends(text)).run();
 }
 
 }  // namespace imex::inference

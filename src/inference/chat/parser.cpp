@@ -1,5 +1,6 @@
 #include "parser.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -334,6 +335,19 @@ Result<NodePtr> TemplateParser::filter(NodePtr value) {
   return made;
 }
 
+/// "is in names", "is divisibleby 3": one value without parentheses, and no word that goes on.
+bool TemplateParser::at_test_argument() const noexcept {
+  constexpr std::string_view kGoOn[] = {"else", "or", "and", "if", "is", "not", "in"};
+  if (next().kind == Kind::kString || next().kind == Kind::kInteger ||
+      next().kind == Kind::kFloat) {
+    return true;
+  }
+  if (next().kind == Kind::kName) {
+    return std::find(std::begin(kGoOn), std::end(kGoOn), next().text) == std::end(kGoOn);
+  }
+  return at_sign("[") || at_sign("{");
+}
+
 Result<NodePtr> TemplateParser::test(NodePtr value) {
   const bool negated = take_word("not");
   NodePtr made = node(NodeKind::kTest);
@@ -344,8 +358,9 @@ Result<NodePtr> TemplateParser::test(NodePtr value) {
   made->parts.push_back(std::move(value));
   if (at_sign("(")) {
     IMEX_CHECK_OK(arguments(*made));
-  } else if (next().kind == Kind::kString || next().kind == Kind::kInteger) {
+  } else if (at_test_argument()) {
     IMEX_TRY(NodePtr argument, primary());
+    IMEX_TRY(argument, postfix(std::move(argument)));
     made->parts.push_back(std::move(argument));
   }
   if (!negated) return made;

@@ -50,6 +50,7 @@ class TemplateParser {
   Result<NodePtr> filters(NodePtr value);
   Result<NodePtr> filter(NodePtr value);
   Result<NodePtr> test(NodePtr value);
+  [[nodiscard]] bool at_test_argument() const noexcept;
   Result<void> arguments(TemplateNode& call);
 
   [[nodiscard]] const TemplateToken& next() const noexcept { return tokens_[at_]; }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 #include <ctime>
 
 #include <fmt/format.h>
@@ -10,7 +11,16 @@ namespace imex::inference {
 
 namespace {
 
-constexpr std::string_view kWhite = " \t\n\r\v\f";
+/// str.isspace of Python 3: Unicode's bidirectional types WS, B and S, and category Zs.
+constexpr bool is_white(char32_t c) noexcept {
+  return (c >= 0x09 && c <= 0x0d) || (c >= 0x1c && c <= 0x20) || c == 0x85 || c == 0xa0 ||
+         c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
+         c == 0x205f || c == 0x3000;
+}
+
+constexpr bool continues(char byte) noexcept {
+  return (static_cast<unsigned char>(byte) & 0xc0U) == 0x80;
+}
 
 char to_upper(char c) noexcept {
   return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
@@ -21,22 +31,82 @@ char to_lower(char c) noexcept {
 
 }  // namespace
 
-std::vector<std::string_view> characters(std::string_view text) {
-  std::vector<std::string_view> found;
-  for (std::size_t at = 0; at < text.size();) {
-    std::size_t end = at + 1;
-    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xc0U) == 0x80) ++end;
-    found.push_back(text.substr(at, end - at));
-    at = end;
-  }
-  return found;
+std::string_view character_at(std::string_view text, std::size_t at) noexcept {
+  std::size_t end = at + 1;
+  while (end < text.size() && continues(text[end])) ++end;
+  return text.substr(at, end - at);
 }
 
-std::string strip(std::string_view text, std::string_view chars, bool left, bool right) {
-  if (chars.empty()) chars = kWhite;
-  if (left) text.remove_prefix(std::min(text.find_first_not_of(chars), text.size()));
-  if (right) text = text.substr(0, text.find_last_not_of(chars) + 1);
-  return std::string(text);
+std::string_view last_character(std::string_view text) noexcept {
+  std::size_t at = text.size() - 1;
+  while (at != 0 && continues(text[at])) --at;
+  return text.substr(at);
+}
+
+char32_t code_point(std::string_view character) noexcept {
+  const auto first = static_cast<unsigned char>(character.front());
+  if (first < 0x80) return first;
+  const std::size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || character.size() != bytes) return 0xfffd;
+  char32_t point = first & (0x7fU >> bytes);
+  for (const char byte : character.substr(1)) {
+    point = point << 6U | (static_cast<unsigned char>(byte) & 0x3fU);
+  }
+  return point;
+}
+
+std::size_t count_characters(std::string_view text) noexcept {
+  std::size_t count = 0;
+  for (std::size_t at = 0; at < text.size(); at += character_at(text, at).size()) ++count;
+  return count;
+}
+
+std::size_t leading_space(std::string_view text) noexcept {
+  std::size_t bytes = 0;
+  while (bytes < text.size()) {
+    const std::string_view character = character_at(text, bytes);
+    if (!is_white(code_point(character))) break;
+    bytes += character.size();
+  }
+  return bytes;
+}
+
+std::size_t trailing_space(std::string_view text) noexcept {
+  const std::size_t all = text.size();
+  while (!text.empty()) {
+    const std::string_view character = last_character(text);
+    if (!is_white(code_point(character))) break;
+    text.remove_suffix(character.size());
+  }
+  return all - text.size();
+}
+
+std::string_view strip(std::string_view text, std::optional<std::string_view> chars, bool left,
+                       bool right) noexcept {
+  if (!chars) {
+    if (left) text.remove_prefix(leading_space(text));
+    if (right) text.remove_suffix(trailing_space(text));
+    return text;
+  }
+  // A whole character of UTF-8 is found only where one begins.
+  const auto given = [&](std::string_view one) { return chars->find(one) != chars->npos; };
+  while (left && !text.empty() && given(character_at(text, 0))) {
+    text.remove_prefix(character_at(text, 0).size());
+  }
+  while (right && !text.empty() && given(last_character(text))) {
+    text.remove_suffix(last_character(text).size());
+  }
+  return text;
+}
+
+std::size_t find_text(std::string_view text, std::string_view part, std::size_t from) noexcept {
+  if (from > text.size()) return std::string_view::npos;
+  if (part.size() < 2) return text.find(part, from);
+  // std::string_view::find takes the product of the sizes at worst, memmem their sum.
+  const void* const found =
+      ::memmem(text.data() + from, text.size() - from, part.data(), part.size());
+  if (found == nullptr) return std::string_view::npos;
+  return static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
 }
 
 std::string upper(std::string text) {
@@ -68,12 +138,28 @@ std::string indent(std::string_view text, std::size_t width, bool first) {
   return out;
 }
 
-std::optional<std::int64_t> parse_integer_text(std::string_view text) {
-  const std::string bare = strip(text, {}, true, true);
+std::string_view bare_number(std::string_view text) noexcept {
+  text = strip(text, std::nullopt, true, true);
+  if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
+  return text;
+}
+
+Result<std::optional<std::int64_t>> parse_integer_text(std::string_view text) {
+  const std::string_view bare = bare_number(text);
   std::int64_t value = 0;
   const auto end = std::from_chars(bare.data(), bare.data() + bare.size(), value);
-  if (end.ec != std::errc{} || end.ptr != bare.data() + bare.size()) return std::nullopt;
-  return value;
+  if (end.ptr != bare.data() + bare.size() || bare.empty()) return std::nullopt;
+  if (end.ec == std::errc::result_out_of_range) {
+    return fail(Errc::kInvalidArgument, "a number that is too large");
+  }
+  return end.ec == std::errc{} ? std::optional(value) : std::nullopt;
+}
+
+Result<std::int64_t> truncated(double number) {
+  // 2^63 is a double, the largest int64_t is not.
+  constexpr double kEnd = 9'223'372'036'854'775'808.0;
+  if (number >= -kEnd && number < kEnd) return static_cast<std::int64_t>(number);
+  return fail(Errc::kInvalidArgument, "a number that is too large");
 }
 
 Result<Value> format_time(std::string_view format, std::chrono::system_clock::time_point now) {

@@ -123,8 +123,7 @@ Result<GgufFile> GgufFile::parse(std::span<const std::byte> bytes) {
       return fail(Errc::kDataLoss, fmt::format("value '{}' appears twice", pair.key));
     }
   }
-  std::vector<GgufTensorEntry> entries;
-  entries.reserve(counts.tensors);
+  std::vector<GgufTensorEntry> entries;  // grows with what is read: counts may lie
   for (std::uint64_t i = 0; i < counts.tensors; ++i) {
     IMEX_TRY(auto entry, parser.tensor());
     if (!file.tensor_index_.emplace(entry.name, i).second) {

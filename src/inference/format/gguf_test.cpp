@@ -6,7 +6,9 @@
 
 #include <gmock/gmock.h>
 
+#include "inference/testing/allocation.hpp"
 #include "inference/testing/data.hpp"
+#include "inference/testing/gguf_writer.hpp"
 #include "os/file.hpp"
 
 namespace imex::inference {
@@ -15,39 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-/// Writes a header field by field, right or wrong.
-class Writer {
- public:
-  template <class T>
-  Writer& put(T value) {
-    const auto bytes = std::as_bytes(std::span<const T, 1>(&value, 1));
-    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-    return *this;
-  }
-  Writer& text(std::string_view text) {
-    put(std::uint64_t{text.size()});
-    for (const char c : text) bytes_.push_back(static_cast<std::byte>(c));
-    return *this;
-  }
-  Writer& header(std::uint64_t tensors, std::uint64_t pairs, std::uint32_t version = 3) {
-    return put(std::uint32_t{0x46554747}).put(version).put(tensors).put(pairs);
-  }
-  Writer& tensor(std::string_view name, const std::vector<std::uint64_t>& sizes, std::uint32_t type,
-                 std::uint64_t offset) {
-    text(name).put(static_cast<std::uint32_t>(sizes.size()));
-    for (const std::uint64_t size : sizes) put(size);
-    return put(type).put(offset);
-  }
-  Writer& data(std::size_t bytes, std::size_t alignment = 32) {
-    bytes_.resize((bytes_.size() + alignment - 1) / alignment * alignment + bytes);
-    return *this;
-  }
-  [[nodiscard]] const std::vector<std::byte>& bytes() const { return bytes_; }
-
- private:
-  std::vector<std::byte> bytes_;
-};
-
+using Writer = testing::GgufWriter;
 constexpr std::uint32_t kF32 = 0;
 
 Error refused(const Writer& writer) {
@@ -123,6 +93,15 @@ TEST(GgufTest, CountsThatCannotFitAreRefusedBeforeAnythingIsReserved) {
               HasSubstr("ends inside an array"));
   EXPECT_THAT(refused(Writer().header(0, 1).text("a").put(8U).put(UINT64_MAX)).message,
               HasSubstr("ends inside a string"));
+}
+
+// Each tensor takes 24 bytes of the file, and more in memory.
+TEST(GgufTest, CountsThatLieMakeNoRoomForWhatIsNotThere) {
+  std::vector<std::byte> bytes = Writer().header(std::uint64_t{1} << 21U, 0).bytes();
+  bytes.resize(std::size_t{64} << 20U);
+  const testing::LargestAllocation watch;
+  EXPECT_FALSE(GgufFile::parse(bytes));
+  EXPECT_LT(watch.bytes(), 65'536U);
 }
 
 TEST(GgufTest, ArraysHaveADepthThatIsBounded) {

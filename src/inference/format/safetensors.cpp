@@ -1,9 +1,10 @@
 #include "inference/format/safetensors.hpp"
 
 #include <algorithm>
-#include <array>
+#include <filesystem>
 #include <optional>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -11,6 +12,7 @@
 #include <simdjson.h>
 
 #include "base/bytes.hpp"
+#include "inference/json/json_document.hpp"
 #include "os/file.hpp"
 #include "text_view.hpp"
 
@@ -20,42 +22,11 @@ namespace {
 
 constexpr std::uint64_t kHeaderBytesMax = 100'000'000;
 constexpr std::size_t kDepthMax = 16;
-
-struct NamedType {
-  std::string_view name;
-  TensorType type;
-};
-constexpr std::array kTypes{
-    NamedType{"F32", TensorType::kF32},        NamedType{"F16", TensorType::kF16},
-    NamedType{"BF16", TensorType::kBf16},      NamedType{"F64", TensorType::kF64},
-    NamedType{"F8_E4M3", TensorType::kF8E4M3}, NamedType{"F8_E5M2", TensorType::kF8E5M2},
-    NamedType{"BOOL", TensorType::kBool},      NamedType{"U8", TensorType::kU8},
-    NamedType{"I8", TensorType::kI8},          NamedType{"U16", TensorType::kU16},
-    NamedType{"I16", TensorType::kI16},        NamedType{"U32", TensorType::kU32},
-    NamedType{"I32", TensorType::kI32},        NamedType{"U64", TensorType::kU64},
-    NamedType{"I64", TensorType::kI64},
-};
+constexpr std::string_view kWholeName = "model.safetensors";
 
 using simdjson::dom::array;
 using simdjson::dom::element;
 using simdjson::dom::object;
-
-/// Parsed text together with the parser that owns it.
-class Document {
- public:
-  [[nodiscard]] Result<object> parse(std::string_view text, std::string_view what) {
-    element root;
-    auto error = parser_.allocate(text.size(), kDepthMax);
-    if (error == simdjson::SUCCESS) error = parser_.parse(text.data(), text.size()).get(root);
-    object fields;
-    if (error == simdjson::SUCCESS) error = root.get(fields);
-    if (error == simdjson::SUCCESS) return fields;
-    return fail(Errc::kDataLoss, fmt::format("{}: {}", what, simdjson::error_message(error)));
-  }
-
- private:
-  simdjson::dom::parser parser_;
-};
 
 std::optional<std::vector<std::uint64_t>> counts(element value) {
   array list;
@@ -80,8 +51,9 @@ Result<TensorType> read_type(std::string_view tensor, element description) {
   if (description.at_key("dtype").get(name) != simdjson::SUCCESS) {
     return fail(Errc::kDataLoss, fmt::format("tensor '{}' has no type", tensor));
   }
-  const auto* const found = std::ranges::find(kTypes, name, &NamedType::name);
-  if (found != kTypes.end()) return found->type;
+  // Our names are those of this format, and blocks of quantised values are not in it.
+  const auto found = find_type(name);
+  if (found && layout_of(*found).block_elements == 1) return *found;
   return fail(Errc::kUnsupported, fmt::format("tensor '{}' has type {}", tensor, name));
 }
 
@@ -176,16 +148,12 @@ Result<SafetensorsFile> SafetensorsFile::open(const std::string& path) {
 Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes) {
   IMEX_TRY(const auto header, header_of(bytes));
   const auto data = bytes.subspan(sizeof(std::uint64_t) + header.size());
-  Document document;
-  IMEX_TRY(const auto fields, document.parse(header, "header"));
+  JsonDocument document(kDepthMax);
+  IMEX_TRY(const auto fields, document.parse<object>(header, "header"));
   SafetensorsFile file;
   file.file_bytes_ = bytes.size();
   std::vector<Entry> entries;
-  std::set<std::string_view> names;
   for (const auto field : fields) {
-    if (!names.insert(field.key).second) {
-      return fail(Errc::kDataLoss, fmt::format("tensor '{}' appears twice", field.key));
-    }
     if (field.key == "__metadata__") {
       IMEX_CHECK_OK(read_metadata(field.value, file.metadata_));
       continue;
@@ -202,8 +170,8 @@ Result<SafetensorsFile> SafetensorsFile::parse(std::span<const std::byte> bytes)
 }
 
 Result<std::map<std::string, std::string>> parse_safetensors_index(std::string_view text) {
-  Document document;
-  IMEX_TRY(const auto fields, document.parse(text, "model.safetensors.index.json"));
+  JsonDocument document(kDepthMax);
+  IMEX_TRY(const auto fields, document.parse<object>(text, "model.safetensors.index.json"));
   object weights;
   if (fields.at_key("weight_map").get(weights) != simdjson::SUCCESS) {
     return fail(Errc::kDataLoss, "model.safetensors.index.json has no 'weight_map'");
@@ -264,19 +232,50 @@ Result<std::vector<SafetensorsFile>> open_shards(const std::string& folder,
   return files;
 }
 
-}  // namespace
-
-Result<std::vector<SafetensorsFile>> open_safetensors_folder(const std::string& folder) {
-  auto text = os::read_file(folder + "/model.safetensors.index.json", std::size_t{64} << 20U);
-  if (text) {
-    IMEX_TRY(const auto index, parse_safetensors_index(*text));
-    return open_shards(folder, index);
-  }
-  if (text.error().code != Errc::kNotFound) return fail(std::move(text).error());
-  IMEX_TRY(auto file, SafetensorsFile::open(folder + "/model.safetensors"));
+Result<std::vector<SafetensorsFile>> open_one(const std::string& path) {
+  IMEX_TRY(auto file, SafetensorsFile::open(path));
   std::vector<SafetensorsFile> files;
   files.push_back(std::move(file));
   return files;
+}
+
+using Index = std::map<std::string, std::string>;
+
+/// None where the folder has no index.
+Result<std::optional<Index>> read_index(const std::string& folder) {
+  auto text = os::read_file(folder + "/model.safetensors.index.json", std::size_t{64} << 20U);
+  if (!text && text.error().code == Errc::kNotFound) return std::optional<Index>();
+  if (!text) return fail(std::move(text).error());
+  IMEX_TRY(auto index, parse_safetensors_index(*text));
+  return std::optional(std::move(index));
+}
+
+bool names_file(const Index& index, std::string_view file) {
+  return std::ranges::any_of(index, [&](const auto& entry) { return entry.second == file; });
+}
+
+}  // namespace
+
+Result<std::vector<SafetensorsFile>> open_safetensors_folder(const std::string& folder) {
+  std::error_code ignored;
+  const bool whole = std::filesystem::exists(folder + "/" + std::string(kWholeName), ignored);
+  IMEX_TRY(const auto index, read_index(folder));
+  if (!index) return open_one(folder + "/" + std::string(kWholeName));
+  if (whole && !names_file(*index, kWholeName)) {
+    return fail(
+        Errc::kInvalidArgument,
+        fmt::format("'{}' holds model.safetensors and an index that does not name it", folder),
+        "open the file that is meant, or remove the other");
+  }
+  return open_shards(folder, *index);
+}
+
+Result<std::vector<SafetensorsFile>> open_safetensors_file(const std::string& path) {
+  const std::filesystem::path file(path);
+  const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
+  IMEX_TRY(const auto index, read_index(folder));
+  if (index && names_file(*index, file.filename().string())) return open_shards(folder, *index);
+  return open_one(path);
 }
 
 }  // namespace imex::inference

@@ -96,6 +96,13 @@ TEST(SafetensorsTest, WhatIsWrongIsNamed) {
   EXPECT_THAT(refusal("{", 0), HasSubstr("header: "));
 }
 
+TEST(SafetensorsTest, AnythingSaidTwiceIsRefused) {
+  EXPECT_THAT(refusal(R"({"t":{"dtype":"U8","dtype":"I8","shape":[0],"data_offsets":[0,0]}})", 0),
+              HasSubstr("'dtype' appears twice"));
+  EXPECT_THAT(parse_safetensors_index(R"({"weight_map":{"a":"one","a":"two"}})").error().message,
+              HasSubstr("'a' appears twice"));
+}
+
 TEST(SafetensorsTest, HeadersThatCannotBeAreRefused) {
   const std::uint64_t huge = 100'000'001;
   std::vector<std::byte> bytes(64);
@@ -138,6 +145,28 @@ TEST_F(ShardsTest, MissingShardsAreNamedTogether) {
   const Error error = open_safetensors_folder(folder_).error();
   EXPECT_EQ(error.code, Errc::kNotFound);
   EXPECT_THAT(error.message, HasSubstr("lacks 2 of 3 shards: one, three"));
+}
+
+TEST_F(ShardsTest, AFolderThatMeansTwoModelsIsRefused) {
+  write("one", shard("a"));
+  write("model.safetensors", shard("b"));
+  write_index(R"({"weight_map":{"a":"one"}})");
+  const Error error = open_safetensors_folder(folder_).error();
+  EXPECT_EQ(error.code, Errc::kInvalidArgument);
+  EXPECT_THAT(error.message, HasSubstr("holds model.safetensors and an index"));
+  write_index(R"({"weight_map":{"a":"one","b":"model.safetensors"}})");
+  EXPECT_THAT(*open_safetensors_folder(folder_), SizeIs(2));
+}
+
+TEST_F(ShardsTest, AFileIsOpenedByItselfUnlessAnIndexNamesIt) {
+  write("one", shard("a"));
+  write("two", shard("b"));
+  write("model.safetensors", shard("c"));
+  EXPECT_EQ(open_safetensors_file(folder_ + "/two")->front().tensors().front().name, "b");
+  write_index(R"({"weight_map":{"a":"one","b":"two"}})");
+  EXPECT_THAT(*open_safetensors_file(folder_ + "/two"), SizeIs(2));
+  EXPECT_EQ(open_safetensors_file(folder_ + "/model.safetensors")->front().tensors().front().name,
+            "c");
 }
 
 TEST_F(ShardsTest, AnIndexThatLiesOrLeadsElsewhereIsRefused) {

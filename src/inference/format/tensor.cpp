@@ -1,5 +1,6 @@
 #include "inference/format/tensor.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <limits>
@@ -27,6 +28,12 @@ static_assert(kLayouts.size() == static_cast<std::size_t>(TensorType::kI64) + 1)
 
 const TypeLayout& layout_of(TensorType type) noexcept {
   return kLayouts[static_cast<std::size_t>(type)];
+}
+
+std::optional<TensorType> find_type(std::string_view name) noexcept {
+  const auto* const found = std::ranges::find(kLayouts, name, &TypeLayout::name);
+  if (found == kLayouts.end()) return std::nullopt;
+  return static_cast<TensorType>(found - kLayouts.begin());
 }
 
 Result<std::uint64_t> tensor_bytes(TensorType type, std::span<const std::uint64_t> shape) {

@@ -78,6 +78,15 @@ Result<TensorsEntry> read_record(std::span<const std::byte> bytes, const Tensors
   return entry;
 }
 
+/// All hashes that the record has, of the plain data.
+Result<void> check_hashes(const TensorsEntry& entry, std::span<const std::byte> hashed) {
+  const bool sha = !entry.sha256 || *entry.sha256 == sha256_of(entry.hashed_header, hashed);
+  const bool crc = !entry.crc32 || *entry.crc32 == crc32(crc32(0, entry.hashed_header), hashed);
+  if (sha && crc) return {};
+  return fail(Errc::kDataLoss, fmt::format("tensor '{}' has another {} than its record says",
+                                           entry.tensor.name, sha ? "CRC-32" : "SHA-256"));
+}
+
 }  // namespace
 
 Result<TensorsFile> TensorsFile::open(const std::string& path) {
@@ -98,7 +107,7 @@ Result<TensorsFile> TensorsFile::parse(std::span<const std::byte> bytes) {
   std::vector<TensorsName> names;
   for (std::uint64_t i = 0; i < front.tensors; ++i) {
     IMEX_TRY(const auto line, read_tensors_line(table));
-    IMEX_TRY(auto name, read_tensors_name(line.description.name));
+    IMEX_TRY(auto name, read_tensors_name(line.description.name, line.description.kind));
     auto entry = read_record(bytes, line, front.facts, at);
     if (!entry)
       return fail(std::move(entry).error().context(fmt::format("tensor '{}'", name.text)));
@@ -144,12 +153,16 @@ Result<void> TensorsFile::read(const TensorsEntry& entry, const TensorsKey* key,
       return fail(std::move(done).error().context(fmt::format("tensor '{}'", entry.tensor.name)));
     }
   }
-  const auto hashed = entry.zeros ? std::span<std::byte>() : out;
-  const bool sha = !entry.sha256 || *entry.sha256 == sha256_of(entry.hashed_header, hashed);
-  const bool crc = !entry.crc32 || *entry.crc32 == crc32(crc32(0, entry.hashed_header), hashed);
-  if (sha && crc) return {};
-  return fail(Errc::kDataLoss, fmt::format("tensor '{}' has another {} than its record says",
-                                           entry.tensor.name, sha ? "CRC-32" : "SHA-256"));
+  return check_hashes(entry, entry.zeros ? std::span<std::byte>() : out);
+}
+
+Result<void> TensorsFile::verify(const TensorsEntry& entry) const {
+  if (encrypted_) return fail(Errc::kFailedPrecondition, "the file is encrypted");
+  if (!entry.sha256 && !entry.crc32) {
+    return fail(Errc::kFailedPrecondition,
+                fmt::format("tensor '{}' has no hash to compare with", entry.tensor.name));
+  }
+  return check_hashes(entry, entry.tensor.bytes);
 }
 
 }  // namespace imex::inference

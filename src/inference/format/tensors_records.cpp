@@ -31,7 +31,8 @@ Result<void> read_hashes(std::span<const std::byte> block, TensorsEntry& entry,
   for (std::uint8_t i = 0; i < count; ++i) {
     const auto type = reader.get<std::uint8_t>();
     const auto value = reader.view(reader.get<std::uint8_t>());
-    if (!reader.ok()) return damaged("list of hashes");
+    const bool again = (type == kCrc32 && entry.crc32) || (type == kSha256 && entry.sha256);
+    if (!reader.ok() || again) return damaged("list of hashes");
     values.push_back(value);
     if (type == kCrc32 && value.size() == sizeof(std::uint32_t)) {
       entry.crc32 = ByteReader(value).get<std::uint32_t>();

@@ -37,18 +37,32 @@ struct TensorsFileFacts {
                                                        const TensorsLine& line,
                                                        const TensorsFileFacts& facts);
 
-/// The stored name as one text: path components are joined by dots. Errors: kDataLoss.
+/// A key of a dictionary, or an index into a list, whose text is "[3]".
+struct TensorsPathPart {
+  bool index = false;
+  std::string text;
+
+  friend auto operator<=>(const TensorsPathPart&, const TensorsPathPart&) = default;
+};
+
+/// The stored name as one text: path components are joined by dots.
 struct TensorsName {
   std::string text;
-  std::vector<std::string> path;  ///< empty for a plain name; numbers as "[3]"
+  std::vector<TensorsPathPart> path;  ///< empty for a plain name
 };
-[[nodiscard]] Result<TensorsName> read_tensors_name(std::span<const std::byte> stored);
+/// `kind` as stored, unchecked. Errors: kDataLoss (a path that is none, has more than 64 parts, or
+/// names what is not of a state dictionary).
+[[nodiscard]] Result<TensorsName> read_tensors_name(std::span<const std::byte> stored,
+                                                    std::uint8_t kind);
 
-/// Errors: kDataLoss (equal names, or one path leads through another).
+/// Errors: kDataLoss (equal names, also of a plain name and a path, or one path leads through
+/// another).
 [[nodiscard]] Result<void> check_tensors_names(const std::vector<TensorsName>& names);
 
 /// Numpy's or torch's name of an element type. Errors: kUnsupported.
 [[nodiscard]] Result<TensorType> read_tensors_type(std::span<const std::byte> stored);
+/// The other way; empty for types that neither has.
+[[nodiscard]] std::string_view tensors_type_name(TensorType type) noexcept;
 
 /// Errors: kDataLoss, kUnsupported.
 [[nodiscard]] Result<TensorsCipher> read_tensors_cipher(std::span<const std::byte> stored,

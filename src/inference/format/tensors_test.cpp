@@ -158,7 +158,7 @@ TEST(TensorsTest, WhatIsNotKnownIsRefused) {
 
 TEST(TensorsNamesTest, NamesThatConflictAreRefused) {
   const auto name = [](std::string_view text) {
-    auto read = read_tensors_name(std::as_bytes(std::span(text)));
+    auto read = read_tensors_name(std::as_bytes(std::span(text)), 2);
     EXPECT_TRUE(read);
     return *read;
   };
@@ -169,14 +169,35 @@ TEST(TensorsNamesTest, NamesThatConflictAreRefused) {
   };
   EXPECT_EQ(name("\x1e[\"a\",0,\"\\u00fc\"]").text, "a.[0].ü");
   EXPECT_THAT(name("a.b").path, IsEmpty());
-  EXPECT_TRUE(check({"\x1e[\"a\",\"b\"]", "\x1e[\"a\",\"c\"]", "a.b"}));
+  EXPECT_TRUE(check({"\x1e[\"a\",\"b\"]", "\x1e[\"a\",\"c\"]", "a.d"}));
+  EXPECT_TRUE(check({"\x1e[\"a\",\"[b\"]", "\x1e[\"a\",\"c\"]"}));  // a key, no index
+  EXPECT_TRUE(check({"\x1e[0,\"a\"]", "\x1e[1,0]", "\x1e[1,1]", "\x1e[10,\"a\"]"}));
+  EXPECT_FALSE(check({"\x1e[\"a\",\"b\"]", "a.b"}));
+  EXPECT_FALSE(check({"\x1e[\"a\",\"b\",\"c\"]", "\x1e[\"a\",\"b-\"]", "\x1e[\"a\",\"b\"]"}));
+  EXPECT_FALSE(check({"\x1e[\"a\",\"b\",\"c\"]", "\x1e[\"a\",0,\"d\"]", "\x1e[\"b\"]"}));
   EXPECT_FALSE(check({"a", "a"}));
   EXPECT_FALSE(check({"\x1e[\"a\"]", "\x1e[\"a\",\"b\"]"}));
   EXPECT_FALSE(check({"\x1e[\"a\",0]", "\x1e[\"a\",\"b\"]"}));
   for (const std::string_view wrong :
        {"\x1e", "\x1e[]", "\x1e{}", "\x1e[1.5]", "\x1e[\"a\"", "\xff"}) {
-    EXPECT_FALSE(read_tensors_name(std::as_bytes(std::span(wrong))));
+    EXPECT_FALSE(read_tensors_name(std::as_bytes(std::span(wrong)), 2));
   }
+}
+
+TEST(TensorsNamesTest, PathsAreShortAndOnlyForStateDictionaries) {
+  const auto path = [](std::size_t parts) {
+    std::string text = "\x1e[\"a\"";
+    for (std::size_t i = 1; i < parts; ++i) text += ",0";
+    return text + "]";
+  };
+  const auto read = [](const std::string& text, std::uint8_t kind) {
+    return read_tensors_name(std::as_bytes(std::span(text)), kind);
+  };
+  EXPECT_TRUE(read(path(64), 2));
+  EXPECT_THAT(read(path(65), 2).error().message, HasSubstr("has 65 parts; 1 to 64"));
+  EXPECT_THAT(read(path(32'766), 2).error().message, HasSubstr("32766 parts"));
+  EXPECT_THAT(read(path(2), 0).error().message, HasSubstr("kind 0 is named by a path"));
+  EXPECT_THAT(read(path(2), 1).error().message, HasSubstr("kind 1 is named by a path"));
 }
 
 TEST(SharedTensorsTest, AKeyOpensChunksInOrder) {

@@ -1,5 +1,6 @@
 // Hyper-parameters from the metadata of a GGUF file.
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
 
@@ -42,26 +43,72 @@ class Keys {
   std::string_view prefix_;
 };
 
-/// Scaling is told by a tensor of divisors (Llama 3), or by a kind and a factor.
+/// The tensor of divisors that converters make of Llama 3's scaling; empty: none.
+Result<std::vector<float>> stored_factors(const GgufFile& file) {
+  std::vector<float> factors;
+  const Tensor* const stored = file.find_tensor("rope_freqs.weight");
+  if (stored == nullptr) return factors;
+  if (stored->type != TensorType::kF32 || stored->shape.size() != 1 || stored->shape[0] > 4096) {
+    return fail(Errc::kDataLoss, "tensor 'rope_freqs.weight' is not a short row of F32");
+  }
+  factors.resize(stored->shape[0]);
+  dequantize(stored->type, stored->bytes, factors);
+  return factors;
+}
+
+/// The one factor of all frequencies, as llama.cpp reads it: "linear" where no kind is told, of an
+/// older name if need be, and none for the kind "none".
+Result<double> linear_factor(const GgufFile& file, const Keys& keys) {
+  std::string_view kind = "linear";
+  if (keys.has("rope.scaling.type")) {
+    IMEX_TRY(kind, file.text(keys.key("rope.scaling.type")));
+  }
+  if (kind != "none" && kind != "linear") {
+    return fail(Errc::kUnsupported, fmt::format("RoPE scaling '{}'", kind),
+                "known are none, linear and the factors of Llama 3");
+  }
+  IMEX_TRY(const auto older, keys.number_or("rope.scale_linear", 0));
+  IMEX_TRY(const auto factor, keys.number_or("rope.scaling.factor", older));
+  if (keys.has("rope.scale_linear") && factor != older) {
+    return fail(Errc::kDataLoss, fmt::format("RoPE scaling by {} and by {}", factor, older));
+  }
+  return kind == "none" || factor == 0 ? 1.0 : factor;
+}
+
+/// Every key about RoPE is one that is applied, or that says something about training only.
+Result<void> refuse_unknown_rope(const GgufFile& file, const Keys& keys) {
+  constexpr std::array<std::string_view, 8> kKnown{"rope.dimension_count",
+                                                   "rope.freq_base",
+                                                   "rope.scaling.type",
+                                                   "rope.scaling.factor",
+                                                   "rope.scale_linear",
+                                                   "rope.scaling.attn_factor",
+                                                   "rope.scaling.original_context_length",
+                                                   "rope.scaling.finetuned"};
+  const std::string prefix = keys.key("rope.");
+  for (const auto& [key, value] : file.metadata()) {
+    if (!key.starts_with(prefix)) continue;
+    const std::string_view name = key.substr(prefix.size() - std::string_view("rope.").size());
+    if (std::ranges::find(kKnown, name) == kKnown.end()) {
+      return fail(Errc::kUnsupported, fmt::format("value '{}' is not known", key));
+    }
+  }
+  IMEX_TRY(const auto attention, keys.number_or("rope.scaling.attn_factor", 1));
+  if (attention == 1) return {};
+  return fail(Errc::kUnsupported,
+              fmt::format("'{}' is {}, not 1", keys.key("rope.scaling.attn_factor"), attention));
+}
+
+/// The tensor's divisors and the one factor apply together.
 Result<std::vector<float>> rope_factors(const GgufFile& file, const Keys& keys,
                                         std::uint32_t head_size) {
-  std::vector<float> factors;
-  if (const Tensor* const stored = file.find_tensor("rope_freqs.weight"); stored != nullptr) {
-    if (stored->type != TensorType::kF32 || stored->shape.size() != 1) {
-      return fail(Errc::kDataLoss, "tensor 'rope_freqs.weight' is not a row of F32");
-    }
-    factors.resize(stored->shape[0]);
-    dequantize(stored->type, stored->bytes, factors);
-  }
-  if (!keys.has("rope.scaling.type")) return factors;
-  IMEX_TRY(const auto kind, file.text(keys.key("rope.scaling.type")));
-  if (kind == "none" || !factors.empty()) return factors;
-  if (kind == "linear") {
-    IMEX_TRY(const auto factor, file.number(keys.key("rope.scaling.factor")));
-    return std::vector<float>(head_size / 2, static_cast<float>(factor));
-  }
-  return fail(Errc::kUnsupported, fmt::format("RoPE scaling '{}'", kind),
-              "known are none, linear and the factors of Llama 3");
+  IMEX_CHECK_OK(refuse_unknown_rope(file, keys));
+  IMEX_TRY(auto factors, stored_factors(file));
+  IMEX_TRY(const auto linear, linear_factor(file, keys));
+  if (linear == 1) return factors;
+  if (factors.empty()) factors.assign(head_size / 2, 1.0F);
+  for (float& factor : factors) factor = static_cast<float>(factor * linear);
+  return factors;
 }
 
 Result<void> read_heads(const Keys& keys, HyperParameters& p) {
@@ -76,14 +123,16 @@ Result<void> read_heads(const Keys& keys, HyperParameters& p) {
                 fmt::format("heads of {} with values of {} of which {} rotate; all must be equal",
                             p.head_size, value_size, rotated));
   }
-  return {};
+  return check_sizes(p);
 }
 
 Result<void> read_layers(const Keys& keys, HyperParameters& p) {
   IMEX_TRY(const auto count, keys.count("block_count"));
   if (count > 65'536) return fail(Errc::kDataLoss, fmt::format("{} layers", count));
   IMEX_TRY(const auto window, keys.count_or("attention.sliding_window", 0));
-  if (window != 0 && p.architecture->window == WindowRule::kUpperLayers) {
+  const WindowRule rule = p.architecture->window;
+  const bool some = rule == WindowRule::kUpperLayers || rule == WindowRule::kUnrotatedLayers;
+  if (window != 0 && some) {
     return fail(Errc::kUnsupported, fmt::format("a sliding window of {} tokens", window),
                 "which layers have it is not told in the file");
   }

@@ -36,18 +36,28 @@ class Findings {
   std::vector<std::string> all_;
 };
 
-}  // namespace
-
-Result<void> validate(const HyperParameters& p) {
-  Findings wrong;
-  wrong.range("layers", p.layers.size(), kLayersMax);
+void add_sizes(const HyperParameters& p, Findings& wrong) {
   wrong.range("hidden size", p.hidden, kHiddenMax);
   wrong.range("feed-forward size", p.feed_forward, kHiddenMax);
   wrong.range("query heads", p.query_heads, kHeadsMax);
   wrong.range("key-value heads", p.kv_heads, kHeadsMax);
   wrong.range("head size", p.head_size, kHeadSizeMax);
-  wrong.range("vocabulary", p.vocabulary, kVocabularyMax);
   wrong.range("context", p.context, kContextMax);
+}
+
+}  // namespace
+
+Result<void> check_sizes(const HyperParameters& p) {
+  Findings wrong;
+  add_sizes(p, wrong);
+  return wrong.result();
+}
+
+Result<void> validate(const HyperParameters& p) {
+  Findings wrong;
+  add_sizes(p, wrong);
+  wrong.range("layers", p.layers.size(), kLayersMax);
+  wrong.range("vocabulary", p.vocabulary, kVocabularyMax);
   wrong.positive("norm epsilon", p.norm_epsilon);
   wrong.positive("RoPE base", p.rope_theta);
   if (p.kv_heads != 0 && p.query_heads % p.kv_heads != 0) {

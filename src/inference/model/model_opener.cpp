@@ -1,17 +1,22 @@
 #include "model_opener.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "gguf_tokenizer.hpp"
 #include "inference/format/gguf.hpp"
 #include "inference/format/llama2c.hpp"
 #include "inference/format/safetensors.hpp"
+#include "json_object.hpp"
 #include "os/file.hpp"
+#include "weight_table.hpp"
 
 namespace imex::inference {
 
@@ -30,42 +35,6 @@ Result<std::optional<std::string>> read_if_there(const std::string& path) {
 std::string folder_of(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
   return parent.empty() ? "." : parent;
-}
-
-template <class T>
-Result<std::optional<T>> optional_of(const GgufFile& file, std::string_view key,
-                                     Result<T> (GgufFile::*get)(std::string_view) const) {
-  if (file.find(key) == nullptr) return std::optional<T>();
-  IMEX_TRY(auto value, (file.*get)(key));
-  return std::optional<T>(std::move(value));
-}
-
-Result<Tokenizer> gguf_tokenizer(const GgufFile& file) {
-  const auto id = [&](std::string_view name) -> Result<std::optional<std::uint32_t>> {
-    IMEX_TRY(const auto value, optional_of(file, fmt::format("tokenizer.ggml.{}_token_id", name),
-                                           &GgufFile::integer));
-    if (!value) return std::optional<std::uint32_t>();
-    return std::optional(static_cast<std::uint32_t>(std::min<std::uint64_t>(*value, UINT32_MAX)));
-  };
-  GgufVocabulary in;
-  IMEX_TRY(in.model, file.text("tokenizer.ggml.model"));
-  IMEX_TRY(const auto pre, optional_of(file, "tokenizer.ggml.pre", &GgufFile::text));
-  in.pre = pre.value_or("gpt-2");
-  IMEX_TRY(in.tokens, file.texts("tokenizer.ggml.tokens"));
-  IMEX_TRY(auto scores, optional_of(file, "tokenizer.ggml.scores", &GgufFile::floats));
-  in.scores = std::move(scores).value_or(std::vector<float>());
-  IMEX_TRY(auto types, optional_of(file, "tokenizer.ggml.token_type", &GgufFile::integers));
-  in.types = std::move(types).value_or(std::vector<std::int32_t>());
-  IMEX_TRY(auto merges, optional_of(file, "tokenizer.ggml.merges", &GgufFile::texts));
-  in.merges = std::move(merges).value_or(std::vector<std::string_view>());
-  IMEX_TRY(in.begin, id("bos"));
-  IMEX_TRY(in.end, id("eos"));
-  IMEX_TRY(in.unknown, id("unknown"));
-  IMEX_TRY(in.add_begin, optional_of(file, "tokenizer.ggml.add_bos_token", &GgufFile::flag));
-  IMEX_TRY(in.add_end, optional_of(file, "tokenizer.ggml.add_eos_token", &GgufFile::flag));
-  IMEX_TRY(in.add_space_prefix,
-           optional_of(file, "tokenizer.ggml.add_space_prefix", &GgufFile::flag));
-  return make_gguf_tokenizer(in);
 }
 
 /// llama2.c has no rule for the tokenizer's name; these two are what its programs write.
@@ -111,16 +80,26 @@ HyperParameters parameters_of(const Llama2cSizes& sizes) {
   return p;
 }
 
-/// Decrypted weights, one buffer each.
-using Buffers = std::vector<std::vector<std::byte>>;
+/// What the folder is called, also where it was given as ".".
+std::string name_of(const std::string& folder) {
+  std::error_code error;
+  const auto whole = std::filesystem::weakly_canonical(folder, error);
+  return (error ? std::filesystem::path(folder) : whole).filename().string();
+}
+
+/// Who gives a secret means to be protected: to open a file without it would hide that it is not.
+Result<void> refuse_secret(const std::string& path, const ModelSecret& secret) {
+  if (!secret.key && !secret.passphrase) return {};
+  return fail(Errc::kInvalidArgument,
+              fmt::format("'{}' is not encrypted, but a key or passphrase is given", path),
+              "open it without one, if it is the file that is meant");
+}
 
 }  // namespace
 
 Result<std::optional<std::string>> parse_chat_template(std::string_view json) {
   using Json = nlohmann::json;
-  const Json config = Json::parse(json, nullptr, false);
-  if (!config.is_object())
-    return fail(Errc::kDataLoss, "tokenizer_config.json is not a JSON object");
+  IMEX_TRY(const Json config, parse_json_object(json, "tokenizer_config.json"));
   const auto found = config.find("chat_template");
   if (found == config.end() || found->is_null()) return std::optional<std::string>();
   if (found->is_string()) return std::optional(found->get<std::string>());
@@ -134,9 +113,14 @@ Result<std::optional<std::string>> parse_chat_template(std::string_view json) {
 }
 
 Result<ModelFile> ModelOpener::open(const std::string& path, const ModelSecret& secret) {
+  if (secret.key && secret.passphrase) {
+    return fail(Errc::kInvalidArgument, "both a key and a passphrase are given",
+                "give one of them");
+  }
   std::error_code error;
   const bool folder = std::filesystem::is_directory(path, error);
-  IMEX_CHECK_OK(folder ? open_folder(path) : open_file(path, secret));
+  if (folder) IMEX_CHECK_OK(refuse_secret(path, secret));
+  IMEX_CHECK_OK(folder ? open_folder(path, {}) : open_file(path, secret));
   return std::move(model_);
 }
 
@@ -148,9 +132,10 @@ Result<void> ModelOpener::open_file(const std::string& path, const ModelSecret& 
     for (const std::byte byte : bytes) front += static_cast<char>(byte);
   }
   const std::string_view start = front;
-  if (start.starts_with("GGUF")) return open_gguf(path);
   if (start.starts_with("|TZR|")) return open_tensors(path, secret);
-  if (start.size() > 8 && start[8] == '{') return open_folder(folder_of(path));
+  IMEX_CHECK_OK(refuse_secret(path, secret));
+  if (start.starts_with("GGUF")) return open_gguf(path);
+  if (start.size() > 8 && start[8] == '{') return open_folder(folder_of(path), path);
   if (path.ends_with(".bin")) return open_llama2c(path);
   return fail(Errc::kUnsupported, fmt::format("'{}' is in no known format", path),
               "known are GGUF, safetensors, Tensorizer's .tensors and llama2.c's .bin");
@@ -202,14 +187,15 @@ Result<void> ModelOpener::read_folder_facts(const std::string& folder) {
   if (tokenizer_config && !model_.chat_template_) {
     IMEX_TRY(model_.chat_template_, parse_chat_template(*tokenizer_config));
   }
-  model_.name_ = std::filesystem::weakly_canonical(folder).filename().string();
+  model_.name_ = name_of(folder);
   model_.tokenizer_source_ = [folder] { return folder_tokenizer(folder); };
   return {};
 }
 
-Result<void> ModelOpener::open_folder(const std::string& folder) {
+Result<void> ModelOpener::open_folder(const std::string& folder, const std::string& named) {
   IMEX_CHECK_OK(read_folder_facts(folder));
-  IMEX_TRY(auto opened, open_safetensors_folder(folder));
+  IMEX_TRY(auto opened,
+           named.empty() ? open_safetensors_folder(folder) : open_safetensors_file(named));
   const auto files = std::make_shared<const std::vector<SafetensorsFile>>(std::move(opened));
   model_.format_ =
       files->size() == 1 ? "safetensors" : fmt::format("safetensors, {} shards", files->size());
@@ -222,78 +208,88 @@ Result<void> ModelOpener::open_folder(const std::string& folder) {
 }
 
 Result<void> ModelOpener::open_tensors(const std::string& path, const ModelSecret& secret) {
-  IMEX_CHECK_OK(read_folder_facts(folder_of(path)));
   IMEX_TRY(auto opened, TensorsFile::open(path));
   const auto file = std::make_shared<const TensorsFile>(std::move(opened));
+  if (!file->encrypted()) IMEX_CHECK_OK(refuse_secret(path, secret));
+  if (file->encrypted() && !secret.key && !secret.passphrase) {
+    return fail(Errc::kFailedPrecondition, fmt::format("'{}': the file is encrypted", path),
+                "give its key or passphrase");
+  }
+  IMEX_CHECK_OK(read_folder_facts(folder_of(path)));
   model_.format_ =
       fmt::format("Tensorizer {}{}", file->version(), file->encrypted() ? ", encrypted" : "");
   std::vector<Tensor> tensors;
   for (const TensorsEntry& entry : file->entries()) tensors.push_back(entry.tensor);
-  const bool in_place =
-      !file->encrypted() && std::ranges::none_of(file->entries(), &TensorsEntry::zeros);
-  if (in_place) {
-    model_.owner_ = file;
-    return assign(tensors, NamingScheme::kHuggingFace);
+  IMEX_CHECK_OK(assign(tensors, NamingScheme::kHuggingFace));
+  model_.owner_ = file;
+  if (file->encrypted()) {
+    model_.verifier_ = []() -> Result<void> { return {}; };  // done with each read below
+    return decrypt_weights(*file, secret);
   }
+  model_.verifier_ = [file]() -> Result<void> {
+    for (const TensorsEntry& entry : file->entries()) IMEX_CHECK_OK(file->verify(entry));
+    return {};
+  };
+  return provide_zeros(file);
+}
+
+Result<void> ModelOpener::decrypt_weights(const TensorsFile& file, const ModelSecret& secret) {
   std::optional<TensorsKey> derived;
-  if (file->encrypted() && !secret.key && secret.passphrase) {
-    IMEX_TRY(derived, TensorsKey::from_passphrase(*secret.passphrase, *file));
+  if (secret.passphrase) {
+    IMEX_TRY(derived, TensorsKey::from_passphrase(*secret.passphrase, file));
   }
   const TensorsKey* key = secret.key ? &*secret.key : nullptr;
   if (derived) key = &*derived;
-  auto buffers = std::make_shared<Buffers>();
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const TensorsEntry& entry = file->entries()[i];
+  std::map<std::string_view, const TensorsEntry*> entries;
+  for (const TensorsEntry& entry : file.entries()) entries.emplace(entry.tensor.name, &entry);
+  // Shapes are those of the model by now, and what is encrypted is as large as it is in the file.
+  auto buffers = std::make_shared<std::vector<std::vector<std::byte>>>();
+  for (Tensor& weight : model_.weights_) {
+    const TensorsEntry& entry = *entries.at(weight.name);
+    if (entry.zeros) {
+      return fail(Errc::kUnsupported,
+                  fmt::format("tensor '{}' of an encrypted file has no data", weight.name),
+                  "nothing vouches for it");
+    }
     std::vector<std::byte>& buffer = buffers->emplace_back(entry.data_bytes);
-    IMEX_CHECK_OK(file->read(entry, file->encrypted() ? key : nullptr, buffer));
-    tensors[i].bytes = buffer;
+    IMEX_CHECK_OK(file.read(entry, key, buffer));
+    weight.bytes = buffer;
   }
   model_.owner_ = std::move(buffers);
-  return assign(tensors, NamingScheme::kHuggingFace);
+  return {};
+}
+
+Result<void> ModelOpener::provide_zeros(std::shared_ptr<const TensorsFile> file) {
+  std::uint64_t bytes = 0;
+  for (const Tensor& weight : model_.weights_) {
+    IMEX_TRY(const auto size, tensor_bytes(weight.type, weight.shape));
+    if (weight.bytes.empty()) bytes = std::max(bytes, size);
+  }
+  if (bytes == 0) return {};
+  // One table for all, from calloc: until somebody writes, which nobody does, its pages are the
+  // kernel's page of zeros, and a file of a few bytes takes addresses, not memory.
+  struct Zeros {
+    std::shared_ptr<const TensorsFile> file;
+    std::unique_ptr<std::byte, decltype(&std::free)> bytes;
+  };
+  const auto zeros = std::make_shared<Zeros>(
+      Zeros{std::move(file), {static_cast<std::byte*>(std::calloc(bytes, 1)), &std::free}});
+  if (!zeros->bytes) return fail(Errc::kResourceExhausted, fmt::format("{} bytes of zeros", bytes));
+  for (Tensor& weight : model_.weights_) {
+    if (weight.bytes.empty()) {
+      IMEX_TRY(const auto size, tensor_bytes(weight.type, weight.shape));
+      weight.bytes = {zeros->bytes.get(), static_cast<std::size_t>(size)};
+    }
+  }
+  model_.owner_ = zeros;
+  return {};
 }
 
 Result<void> ModelOpener::assign(std::span<const Tensor> tensors, NamingScheme scheme) {
-  HyperParameters& p = model_.parameters_;
-  std::map<std::pair<WeightRole, std::uint32_t>, const Tensor*> found;
-  for (const Tensor& tensor : tensors) {
-    if (is_ignorable(tensor.name)) continue;
-    const auto place = find_weight(scheme, tensor.name, p.layer_count());
-    if (!place) {
-      return fail(Errc::kUnsupported,
-                  fmt::format("tensor '{}' is none of architecture {} with {} layers", tensor.name,
-                              p.architecture->name, p.layer_count()));
-    }
-    found.emplace(std::pair(place->role, place->layer), &tensor);
-  }
-  // Of a tied pair either one may be in the file.
-  const auto embedding = std::pair(WeightRole::kEmbedding, 0U);
-  const auto head = std::pair(WeightRole::kHead, 0U);
-  if (p.tied_head && !found.contains(embedding) && found.contains(head))
-    found[embedding] = found[head];
-  if (p.tied_head) found.erase(head);
-  model_.role_begin_.assign(kWeightRoles, SIZE_MAX);
-  for (const WeightPlace& place : weights_of(p)) {
-    const auto weight = found.find({place.role, place.layer});
-    if (weight == found.end()) {
-      return fail(Errc::kNotFound, fmt::format("the {} ('{}') is missing", describe(place),
-                                               weight_name(scheme, place)));
-    }
-    const Tensor& tensor = *weight->second;
-    if (tensor.shape != weight_shape(p, place.role) || !layout_of(tensor.type).weight) {
-      return fail(
-          Errc::kDataLoss,
-          fmt::format("tensor '{}' is {} of {}, not {}", tensor.name, layout_of(tensor.type).name,
-                      format_shape(tensor.shape), format_shape(weight_shape(p, place.role))));
-    }
-    std::size_t& begin = model_.role_begin_[static_cast<std::size_t>(place.role)];
-    if (begin == SIZE_MAX) begin = model_.weights_.size();
-    model_.weights_.push_back(tensor);
-    found.erase(weight);
-  }
-  if (found.empty()) return {};
-  return fail(Errc::kUnsupported,
-              fmt::format("tensor '{}' does not belong to this model", found.begin()->second->name),
-              "its configuration says that there is none");
+  IMEX_TRY(auto table, assign_weights(tensors, scheme, model_.parameters_));
+  model_.weights_ = std::move(table.weights);
+  model_.role_begin_ = std::move(table.role_begin);
+  return {};
 }
 
 }  // namespace imex::inference

@@ -92,10 +92,13 @@ std::optional<WeightPlace> find_weight(NamingScheme scheme, std::string_view nam
   const bool layered = name.starts_with(prefix);
   if (layered) {
     const char* const end = name.data() + name.size();
-    const auto number = std::from_chars(name.data() + prefix.size(), end, layer);
+    const char* const first = name.data() + prefix.size();
+    const auto number = std::from_chars(first, end, layer);
     if (number.ec != std::errc{} || number.ptr == end || *number.ptr != '.' || layer >= layers) {
       return std::nullopt;
     }
+    const bool padded = *first == '0' && number.ptr != first + 1;
+    if (padded) return std::nullopt;  // "01" would be a second name of layer 1
     name = {number.ptr + 1, static_cast<std::size_t>(end - number.ptr - 1)};
   }
   for (std::size_t i = 0; i < kRows.size(); ++i) {

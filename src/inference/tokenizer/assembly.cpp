@@ -33,6 +33,7 @@ Result<void> add_merge(const Vocabulary& vocabulary, std::string_view left, std:
   if (!first || !second || !both) {
     return fail(Errc::kDataLoss, fmt::format("merge {} names what is no token", rank));
   }
+  if (vocabulary.special(*both)) return {};
   merges.add(*first, *second, rank, *both);
   return {};
 }
@@ -43,14 +44,6 @@ Result<std::pair<std::string_view, std::string_view>> parse_merge(std::string_vi
     return fail(Errc::kDataLoss, fmt::format("'{}' is no merge of two tokens", text));
   }
   return std::pair(text.substr(0, space), text.substr(space + 1));
-}
-
-double unknown_score_of(const Vocabulary& vocabulary) {
-  float lowest = 0;
-  for (std::uint32_t id = 0; id < vocabulary.size(); ++id) {
-    lowest = std::min(lowest, vocabulary.score(id));
-  }
-  return double{lowest} - 10;
 }
 
 }  // namespace imex::inference

@@ -19,17 +19,14 @@ namespace imex::inference {
 [[nodiscard]] std::optional<std::array<std::uint32_t, 256>> fallback_byte_tokens(
     const Vocabulary& vocabulary);
 
-/// Adds merge number `rank`. `left` and `right` as in the vocabulary's texts. Errors: kDataLoss
-/// (one of the three texts is no token).
+/// Adds merge number `rank`. `left` and `right` as in the vocabulary's texts. One that would make a
+/// special token out of text is left out. Errors: kDataLoss (one of the three texts is no token).
 [[nodiscard]] Result<void> add_merge(const Vocabulary& vocabulary, std::string_view left,
                                      std::string_view right, std::uint32_t rank, PairTable& merges);
 
 /// "a b" -> ("a", "b"): the space that parts them is the first one after the first character.
 [[nodiscard]] Result<std::pair<std::string_view, std::string_view>> parse_merge(
     std::string_view text);
-
-/// Ten below the lowest score, as SentencePiece charges for an unknown character.
-[[nodiscard]] double unknown_score_of(const Vocabulary& vocabulary);
 
 inline constexpr std::string_view kMarkedSpace = "\u2581";
 

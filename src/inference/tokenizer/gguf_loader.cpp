@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "assembly.hpp"
+#include "base/exhaustion.hpp"
 #include "byte_alphabet.hpp"
 #include "inference/tokenizer/tokenizer.hpp"
 #include "tokenizer_parts.hpp"
@@ -143,9 +144,7 @@ void set_ends(const GgufVocabulary& in, bool begin_by_default, TokenizerParts& p
   if (in.add_end.value_or(false) && in.end) parts.end = {*in.end};
 }
 
-}  // namespace
-
-Result<Tokenizer> make_gguf_tokenizer(const GgufVocabulary& in) {
+Result<Tokenizer> build_from_metadata(const GgufVocabulary& in) {
   IMEX_CHECK_OK(check(in));
   TokenizerParts parts;
   if (in.model == "gpt2") {
@@ -177,6 +176,12 @@ Result<Tokenizer> make_gguf_tokenizer(const GgufVocabulary& in) {
   }
   return fail(Errc::kUnsupported, fmt::format("tokenizer model '{}'", in.model),
               "known are llama (SentencePiece BPE) and gpt2 (byte-level BPE)");
+}
+
+}  // namespace
+
+Result<Tokenizer> make_gguf_tokenizer(const GgufVocabulary& vocabulary) {
+  return within_memory("the tokenizer", [&] { return build_from_metadata(vocabulary); });
 }
 
 }  // namespace imex::inference

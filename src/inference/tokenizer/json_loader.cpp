@@ -1,12 +1,17 @@
 // tokenizer.json: vocabulary and model, around which json_steps.cpp puts the rest.
 #include <algorithm>
+#include <limits>
+#include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "assembly.hpp"
+#include "base/exhaustion.hpp"
 #include "byte_alphabet.hpp"
+#include "inference/json/json_document.hpp"
 #include "inference/tokenizer/tokenizer.hpp"
 #include "json_steps.hpp"
 
@@ -16,12 +21,14 @@ namespace {
 
 constexpr std::size_t kDepthMax = 64;
 constexpr std::uint64_t kIdsMax = 1U << 24U;
+// Of Unigram: trainers stop at 16 characters; each place of a text costs this many steps at most.
+constexpr std::size_t kPieceBytesMax = 1024;
 
 /// A token as the file lists it.
 struct Listed {
   std::string_view text;
   std::uint32_t id = 0;
-  float score = 0;
+  double score = 0;
 };
 
 Result<std::uint32_t> id_of(const JsonView& json) {
@@ -53,7 +60,12 @@ Result<std::vector<Listed>> read_scores(const JsonView& model) {
     if (pair.size() != 2) return entry.wrong("a list of pairs of text and score");
     IMEX_TRY(const auto text, JsonView(pair.at(0).value_unsafe(), member.path()).text());
     IMEX_TRY(const auto score, JsonView(pair.at(1).value_unsafe(), member.path()).number());
-    listed.push_back({text, static_cast<std::uint32_t>(listed.size()), static_cast<float>(score)});
+    if (text.size() > kPieceBytesMax) {
+      return fail(Errc::kUnsupported,
+                  fmt::format("tokenizer.json: token {} of {} bytes; Unigram's have at most {}",
+                              listed.size(), text.size(), kPieceBytesMax));
+    }
+    listed.push_back({text, static_cast<std::uint32_t>(listed.size()), score});
   }
   return listed;
 }
@@ -106,7 +118,46 @@ std::string output_of(std::string_view text, const TokenDecoding& decoding) {
   return shown;
 }
 
-/// Ids without a token stay empty. An added token overrides what the vocabulary says of its id.
+/// An id has one text and a text one id, whether the vocabulary or the list of added tokens says
+/// so: where they disagree, readers do, too. Ids are below `size`.
+Result<void> check_ids(const std::vector<Listed>& listed, const std::vector<ListedAdded>& added,
+                       std::uint32_t size) {
+  std::vector<std::optional<std::string_view>> texts(size);
+  std::map<std::string_view, std::uint32_t> ids;  // of added tokens, which are few
+  const auto two_texts = [](std::uint32_t id, std::string_view a, std::string_view b) {
+    return fail(Errc::kDataLoss,
+                fmt::format("tokenizer.json: id {} is both '{}' and '{}'", id, a, b));
+  };
+  const auto two_ids = [](std::string_view text, std::uint32_t a, std::uint32_t b) {
+    return fail(Errc::kDataLoss,
+                fmt::format("tokenizer.json: added token '{}' is both {} and {}", text, a, b));
+  };
+  for (const ListedAdded& one : added) {
+    const AddedToken& token = one.token;
+    if (texts[token.id].value_or(token.text) != token.text) {
+      return two_texts(token.id, *texts[token.id], token.text);
+    }
+    texts[token.id] = token.text;
+    const auto [same, fresh] = ids.emplace(token.text, token.id);
+    if (!fresh && same->second != token.id) return two_ids(token.text, same->second, token.id);
+  }
+  std::vector<bool> taken(size);
+  for (const Listed& token : listed) {
+    if (taken[token.id] || texts[token.id].value_or(token.text) != token.text) {
+      return two_texts(token.id, *texts[token.id], token.text);
+    }
+    texts[token.id] = token.text;
+    taken[token.id] = true;
+    const auto same = ids.find(token.text);
+    if (same != ids.end() && same->second != token.id) {
+      return two_ids(token.text, token.id, same->second);
+    }
+  }
+  return {};
+}
+
+/// Ids without a token stay empty. Added tokens that the vocabulary has, too, become special or not
+/// by what is said of them as added ones.
 Result<void> fill(const std::vector<Listed>& listed, const std::vector<ListedAdded>& added,
                   bool byte_level, const TokenDecoding& decoding, TokenizerParts& parts) {
   std::uint32_t size = 0;
@@ -117,6 +168,7 @@ Result<void> fill(const std::vector<Listed>& listed, const std::vector<ListedAdd
     return fail(Errc::kDataLoss, fmt::format("tokenizer.json: {} tokens with ids up to {}",
                                              listed.size() + added.size(), size - 1));
   }
+  IMEX_CHECK_OK(check_ids(listed, added, size));
   Vocabulary& vocabulary = parts.vocabulary;
   vocabulary.resize(size);
   for (const Listed& token : listed) {
@@ -194,7 +246,8 @@ Result<Model> read_bpe(const JsonView& model, bool byte_level, const Vocabulary&
   return Model(std::move(bpe));
 }
 
-Result<Model> read_unigram(const JsonView& model, const Vocabulary& vocabulary) {
+Result<Model> read_unigram(const JsonView& model, const std::vector<Listed>& listed,
+                           const Vocabulary& vocabulary) {
   Unigram unigram;
   if (const auto member = model.find("unk_id")) {
     IMEX_TRY(const auto id, id_of(*member));
@@ -204,7 +257,16 @@ Result<Model> read_unigram(const JsonView& model, const Vocabulary& vocabulary) 
   unigram.unknown.fuse = true;
   IMEX_TRY(const bool bytes, model.flag("byte_fallback", false));
   if (bytes) unigram.unknown.bytes = fallback_byte_tokens(vocabulary);
-  unigram.unknown_score = unknown_score_of(vocabulary);
+  double lowest = std::numeric_limits<double>::infinity();
+  std::vector<Piece> pieces;
+  for (const Listed& token : listed) {
+    lowest = std::min(lowest, token.score);
+    const bool byte = bytes && parse_byte_token(token.text);
+    const bool reserved = vocabulary.special(token.id) || token.id == unigram.unknown.unknown;
+    if (!byte && !reserved) pieces.push_back({token.text, token.id});
+  }
+  unigram.unknown_score = lowest - 10;  // what SentencePiece charges for an unknown character
+  unigram.pieces = PieceTrie(std::move(pieces));
   return Model(std::move(unigram));
 }
 
@@ -226,9 +288,10 @@ Result<Tokenizer> build(const JsonView& root) {
   const bool bpe = kind == "BPE";
   IMEX_TRY(const auto listed, bpe ? read_vocabulary(model) : read_scores(model));
   IMEX_TRY(const auto added, read_added(root));
+  IMEX_CHECK_OK(check_steps(parts, decoding));
   IMEX_CHECK_OK(fill(listed, added, facts.byte_level, decoding, parts));
   IMEX_TRY(parts.model, bpe ? read_bpe(model, facts.byte_level, parts.vocabulary)
-                            : read_unigram(model, parts.vocabulary));
+                            : read_unigram(model, listed, parts.vocabulary));
   if (const auto json = root.find("post_processor")) {
     IMEX_CHECK_OK(read_post_processor(*json, parts));
   }
@@ -238,14 +301,11 @@ Result<Tokenizer> build(const JsonView& root) {
 }  // namespace
 
 Result<Tokenizer> read_tokenizer_json(std::string_view text) {
-  simdjson::dom::parser parser;
-  simdjson::dom::element root;
-  auto error = parser.allocate(text.size(), kDepthMax);
-  if (error == simdjson::SUCCESS) error = parser.parse(text.data(), text.size()).get(root);
-  if (error != simdjson::SUCCESS) {
-    return fail(Errc::kDataLoss, fmt::format("tokenizer.json: {}", simdjson::error_message(error)));
-  }
-  return build(JsonView(root, "$"));
+  return within_memory("tokenizer.json", [&]() -> Result<Tokenizer> {
+    JsonDocument document(kDepthMax);
+    IMEX_TRY(const auto root, document.parse<simdjson::dom::element>(text, "tokenizer.json"));
+    return build(JsonView(root, "$"));
+  });
 }
 
 }  // namespace imex::inference

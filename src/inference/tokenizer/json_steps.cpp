@@ -1,5 +1,6 @@
 #include "json_steps.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,6 +10,10 @@
 namespace imex::inference {
 
 namespace {
+
+/// Of all steps that change text, together: "\u2581" in front and for each space is 4 times 3.
+constexpr double kGrowthMax = 16;
+constexpr std::size_t kStepsMax = 32, kReplacedBytesMax = 1024;
 
 tl::unexpected<Error> unknown_kind(const JsonView& json, std::string_view what,
                                    std::string_view kind, std::string_view known) {
@@ -45,7 +50,9 @@ Result<ReplaceText> read_replacement(const JsonView& json) {
   IMEX_TRY(const auto from, literal->text());
   IMEX_TRY(const JsonView content, json.member("content"));
   IMEX_TRY(const auto to, content.text());
-  if (from.empty()) return pattern.wrong("a string to look for");
+  if (from.empty() || from.size() > kReplacedBytesMax) {
+    return pattern.wrong("a string to look for, of up to 1024 bytes");
+  }
   return ReplaceText{std::string(from), std::string(to)};
 }
 
@@ -223,6 +230,40 @@ Result<void> read_template(const JsonView& json, TokenizerParts& parts) {
 }
 
 }  // namespace
+
+namespace {
+
+/// Bytes that come out for each byte that goes in, at most.
+double growth_of(const ReplaceText& step) {
+  return std::max(1.0, static_cast<double>(step.to.size()) / static_cast<double>(step.from.size()));
+}
+double growth_of(const PrependText& step) {  // a section has at least one byte
+  return 1.0 + static_cast<double>(step.text.size());
+}
+double growth_of(const ComposeNfc&) { return 1; }  // or three, once, by Unicode's own bound
+
+}  // namespace
+
+Result<void> check_steps(const TokenizerParts& parts, const TokenDecoding& decoding) {
+  const std::size_t steps =
+      std::max({parts.normalizer.size(), parts.splitters.size(), decoding.replacements.size()});
+  if (steps > kStepsMax) {
+    return fail(Errc::kUnsupported, fmt::format("tokenizer.json: {} steps of one kind", steps),
+                fmt::format("at most {} are read", kStepsMax));
+  }
+  double encoding = 1;
+  for (const NormalizerStep& step : parts.normalizer) {
+    encoding *= std::visit([](const auto& one) { return growth_of(one); }, step);
+  }
+  double shown = 1;
+  for (const ReplaceText& step : decoding.replacements) shown *= growth_of(step);
+  if (std::max(encoding, shown) <= kGrowthMax) return {};
+  return fail(
+      Errc::kUnsupported,
+      fmt::format("tokenizer.json: its {} make text up to {:.0f} times as long",
+                  encoding > kGrowthMax ? "normalizers" : "decoders", std::max(encoding, shown)),
+      fmt::format("at most {:.0f} times is read", kGrowthMax));
+}
 
 Result<void> read_post_processor(const JsonView& json, TokenizerParts& parts) {
   IMEX_TRY(const auto kind, kind_of(json));

@@ -24,6 +24,9 @@ struct PreTokenizing {
                                               PreTokenizing& facts);
 [[nodiscard]] Result<void> read_decoder(const JsonView& json, TokenizerParts& parts,
                                         TokenDecoding& decoding);
+/// What the steps of this file may do to text is bounded, so that no text becomes many times what
+/// it was. Errors: kUnsupported (growth, or too many steps).
+[[nodiscard]] Result<void> check_steps(const TokenizerParts& parts, const TokenDecoding& decoding);
 [[nodiscard]] Result<void> read_post_processor(const JsonView& json, TokenizerParts& parts);
 
 }  // namespace imex::inference

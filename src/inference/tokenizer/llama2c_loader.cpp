@@ -7,6 +7,7 @@
 
 #include "assembly.hpp"
 #include "base/bytes.hpp"
+#include "base/exhaustion.hpp"
 #include "byte_alphabet.hpp"
 #include "inference/tokenizer/tokenizer.hpp"
 #include "tokenizer_parts.hpp"
@@ -19,10 +20,7 @@ namespace {
 constexpr std::uint32_t kUnknownId = 0, kBeginId = 1, kEndId = 2;
 constexpr std::uint32_t kFirstByteId = 3, kFirstPieceId = kFirstByteId + 256;
 
-}  // namespace
-
-Result<Tokenizer> read_llama2c_tokenizer(std::span<const std::byte> bytes,
-                                         std::uint32_t vocabulary) {
+Result<Tokenizer> read_pieces(std::span<const std::byte> bytes, std::uint32_t vocabulary) {
   constexpr std::size_t kTokenBytesMin = 8;
   if (vocabulary < kFirstPieceId || vocabulary > bytes.size() / kTokenBytesMin) {
     return fail(Errc::kDataLoss,
@@ -66,6 +64,13 @@ Result<Tokenizer> read_llama2c_tokenizer(std::span<const std::byte> bytes,
   parts.begin = {kBeginId};
   parts.strip_spaces = 1;
   return Tokenizer(std::move(parts));
+}
+
+}  // namespace
+
+Result<Tokenizer> read_llama2c_tokenizer(std::span<const std::byte> bytes,
+                                         std::uint32_t vocabulary) {
+  return within_memory("the tokenizer", [&] { return read_pieces(bytes, vocabulary); });
 }
 
 }  // namespace imex::inference

@@ -30,7 +30,8 @@ std::vector<Symbol> character_symbols(const Vocabulary& vocabulary, std::string_
   symbols.reserve(piece.size());
   for (std::size_t at = 0; at < piece.size();) {
     const std::size_t bytes = first_character(piece.substr(at)).bytes;
-    symbols.push_back({at, bytes, vocabulary.find(piece.substr(at, bytes)).value_or(kNoToken)});
+    const auto id = vocabulary.find_ordinary(piece.substr(at, bytes));
+    symbols.push_back({at, bytes, id.value_or(kNoToken)});
     at += bytes;
   }
   return symbols;
@@ -74,7 +75,7 @@ std::optional<Merge> PairTable::find(std::uint32_t left, std::uint32_t right) co
 
 void PairBpe::encode(const Vocabulary& vocabulary, std::string_view piece, Ids& out) const {
   if (whole_pieces_first) {
-    if (const auto id = vocabulary.find(piece)) return out.push_back(*id);
+    if (const auto id = vocabulary.find_ordinary(piece)) return out.push_back(*id);
   }
   std::vector<Symbol> symbols;
   if (byte_tokens) {
@@ -140,10 +141,10 @@ void ScoreBpe::encode(const Vocabulary& vocabulary, std::string_view piece, Ids&
   std::vector<Symbol> symbols = character_symbols(vocabulary, piece);
   Resegment taken_apart(*this);
   merge_symbols(symbols, [&](const Symbol& left, const Symbol& right) -> std::optional<Merge> {
-    const auto id = vocabulary.find(piece.substr(left.begin, left.bytes + right.bytes));
+    const auto id = vocabulary.find_ordinary(piece.substr(left.begin, left.bytes + right.bytes));
     if (!id) return std::nullopt;
     taken_apart.remember(*id, left.id, right.id);
-    return Merge{-static_cast<double>(vocabulary.score(*id)), *id};
+    return Merge{-vocabulary.score(*id), *id};
   });
   bool fused = false;
   for (const Symbol& symbol : symbols) {
@@ -172,15 +173,10 @@ void Unigram::encode(const Vocabulary& vocabulary, std::string_view piece, Ids& 
       if (best[at].score + score > end.score) end = {best[at].score + score, at, id};
     };
     bool single = false;
-    const std::size_t longest = std::min(vocabulary.longest(), piece.size() - at);
-    for (std::size_t bytes = character; bytes <= longest;) {
-      if (const auto id = vocabulary.find(piece.substr(at, bytes))) {
-        offer(bytes, vocabulary.score(*id), *id);
-        single = single || bytes == character;
-      }
-      if (at + bytes == piece.size()) break;
-      bytes += first_character(piece.substr(at + bytes)).bytes;
-    }
+    pieces.for_each_prefix(piece.substr(at), [&](std::size_t bytes, std::uint32_t id) {
+      offer(bytes, vocabulary.score(id), id);
+      single = single || bytes == character;
+    });
     if (!single) offer(character, unknown_score, kNoToken);
     at += character;
   }

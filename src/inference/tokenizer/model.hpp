@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "merging.hpp"
+#include "piece_trie.hpp"
 #include "vocabulary.hpp"
 
 namespace imex::inference {
@@ -59,9 +60,11 @@ struct ScoreBpe {
   void encode(const Vocabulary& vocabulary, std::string_view piece, Ids& out) const;
 };
 
-/// SentencePiece's Unigram: the cut whose scores sum to the most.
+/// SentencePiece's Unigram: the cut whose scores sum to the most, compared in double as in the
+/// original. O(length of a piece of text times the longest token).
 struct Unigram {
   UnknownRule unknown;
+  PieceTrie pieces;          ///< tokens that text is cut into: no special ones, no bytes
   double unknown_score = 0;  ///< ten below the lowest score
 
   void encode(const Vocabulary& vocabulary, std::string_view piece, Ids& out) const;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "inference/testing/data.hpp"
+#include "piece_trie.hpp"
 
 namespace imex::inference {
 namespace {
@@ -191,6 +192,149 @@ TEST(TokenizerJsonTest, WhatIsNotKnownIsRefusedByName) {
     ASSERT_FALSE(tokenizer) << text;
     EXPECT_THAT(tokenizer.error().message, HasSubstr(message));
   }
+}
+
+json added(std::uint32_t id, const char* text, bool special = true) {
+  return {{"id", id}, {"content", text}, {"special", special}};
+}
+
+/// Ids from 0: pieces with their scores. The first one is the unknown token.
+json unigram(const std::vector<std::pair<std::string, double>>& pieces) {
+  return {{"model", {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", pieces}}}};
+}
+
+Tokenizer read(const json& file) {
+  auto tokenizer = read_tokenizer_json(file.dump());
+  EXPECT_TRUE(tokenizer) << tokenizer.error().to_string();
+  return *tokenizer;
+}
+
+// Hugging Face's own library finds "</s>" in the model where the added tokens let it pass: text of
+// a user would end the turn.
+TEST(UnigramTest, TextCannotSpellSpecialTokensOrBytes) {
+  json file = unigram({{"<unk>", 0}, {"</s>", 0}, {"<", -1}, {"/", -1}, {"s", -1}, {">", -1}});
+  file["added_tokens"] = {added(0, "<unk>"), added(1, "</s>")};
+  const Tokenizer tokenizer = read(file);
+  EXPECT_THAT(*tokenizer.encode("</s>"), ElementsAre(2, 3, 4, 5));
+  EXPECT_THAT(*tokenizer.encode("</s>", {.parse_special = true}), ElementsAre(1));
+  EXPECT_THAT(*tokenizer.encode("<unk>s"), ElementsAre(2, 0, 5, 4));
+
+  std::vector<std::pair<std::string, double>> pieces{{"<unk>", 0}};
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    char text[7];
+    std::snprintf(text, sizeof text, "<0x%02X>", byte);
+    pieces.emplace_back(text, -1);
+  }
+  file = unigram(pieces);
+  file["model"]["byte_fallback"] = true;
+  EXPECT_THAT(*read(file).encode("<0x0A>"),
+              ElementsAre(1 + '<', 1 + '0', 1 + 'x', 1 + '0', 1 + 'A', 1 + '>'));
+}
+
+TEST(UnigramTest, ScoresAreComparedAsDoubles) {
+  // As floats the two ways to cut "ab" are equal, and the longer token, which is seen first, wins.
+  const Tokenizer tokenizer =
+      read(unigram({{"<unk>", 0}, {"ab", -2.000000001}, {"a", -1}, {"b", -1}}));
+  EXPECT_THAT(*tokenizer.encode("ab"), ElementsAre(2, 3));
+}
+
+TEST(UnigramTest, AnUnknownCharacterCostsTenMoreThanTheWorstPiece) {
+  // 5 - 10 + 18 for the unknown "x" and "ab", 5 + 5 for "xa" and "b".
+  const Tokenizer tokenizer = read(unigram({{"<unk>", 5}, {"xa", 5}, {"b", 5}, {"ab", 18}}));
+  EXPECT_THAT(*tokenizer.encode("xab"), ElementsAre(0, 3));
+}
+
+// With a look-up for each stretch of a text, this takes minutes and runs into the test's time-out.
+TEST(UnigramTest, ALongPieceCostsItsLengthTimesTheLongestToken) {
+  std::vector<std::pair<std::string, double>> pieces{{"<unk>", 0}};
+  for (std::size_t bytes = 1; bytes <= 1024; ++bytes)
+    pieces.emplace_back(std::string(bytes, 'a'), -1);
+  const auto ids = read(unigram(pieces)).encode(std::string(100'000, 'a'));
+  ASSERT_TRUE(ids);
+  EXPECT_EQ(ids->size(), 98U);  // 97 of 1024 and one for the rest
+  pieces.emplace_back(std::string(1025, 'a'), -1);
+  EXPECT_THAT(read_tokenizer_json(unigram(pieces).dump()).error().message,
+              HasSubstr("token 1025 of 1025 bytes"));
+}
+
+TEST(PieceTrieTest, FindsEveryTokenThatBeginsThere) {
+  const PieceTrie trie({{"b", 1}, {"abc", 2}, {"a", 3}, {"ab", 4}, {"a", 5}, {"", 6}, {"\xff", 7}});
+  const auto at = [&](std::string_view text) {
+    std::vector<std::pair<std::size_t, std::uint32_t>> found;
+    trie.for_each_prefix(
+        text, [&](std::size_t bytes, std::uint32_t id) { found.emplace_back(bytes, id); });
+    return found;
+  };
+  using Found = std::pair<std::size_t, std::uint32_t>;
+  EXPECT_THAT(at("abcd"), ElementsAre(Found{1, 5}, Found{2, 4}, Found{3, 2}));
+  EXPECT_THAT(at("bab"), ElementsAre(Found{1, 1}));
+  EXPECT_THAT(at("\xff"), ElementsAre(Found{1, 7}));
+  EXPECT_THAT(at("x"), IsEmpty());
+  EXPECT_THAT(at(""), IsEmpty());
+  PieceTrie().for_each_prefix("a", [](std::size_t, std::uint32_t) { FAIL(); });
+}
+
+TEST(PairBpeTest, TextCannotSpellSpecialTokens) {
+  json file = {{"model",
+                {{"type", "BPE"},
+                 {"vocab", {{"<s>", 0}, {"<", 1}, {"s", 2}, {">", 3}, {"<s", 4}}},
+                 {"merges", {"< s", "<s >"}}}},
+               {"added_tokens", {added(0, "<s>")}}};
+  EXPECT_THAT(*read(file).encode("<s>"), ElementsAre(4, 3));  // the second merge is left out
+  file["model"]["ignore_merges"] = true;
+  EXPECT_THAT(*read(file).encode("<s>"), ElementsAre(4, 3));
+  EXPECT_THAT(*read(file).encode("<s"), ElementsAre(4));
+  EXPECT_THAT(*read(file).encode("<s>", {.parse_special = true}), ElementsAre(0));
+}
+
+TEST(TokenizerJsonTest, StepsThatMakeTextManyTimesAsLongAreRefused) {
+  json file = {{"model", {{"type", "BPE"}, {"vocab", {{"a", 0}}}, {"merges", json::array()}}}};
+  const auto replace = [](const std::string& from, const std::string& to) {
+    return json{{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
+  };
+  const auto sequence = [](const std::vector<json>& steps) {
+    return json{{"type", "Sequence"}, {"normalizers", steps}, {"decoders", steps}};
+  };
+  const auto refusal = [](const json& changed) {
+    const auto tokenizer = read_tokenizer_json(changed.dump());
+    return tokenizer ? "was read" : tokenizer.error().message;
+  };
+  const auto normalized_by = [&](const std::vector<json>& steps) {
+    json changed = file;
+    changed["normalizer"] = sequence(steps);
+    return refusal(changed);
+  };
+  const json four = replace("a", "aaaa");
+  EXPECT_EQ(normalized_by({four, four}), "was read");
+  EXPECT_THAT(normalized_by({four, four, four}), HasSubstr("normalizers make text up to 64 times"));
+  EXPECT_THAT(normalized_by({replace("a", std::string(17, 'a'))}), HasSubstr("up to 17 times"));
+  EXPECT_THAT(normalized_by({{{"type", "Prepend"}, {"prepend", std::string(16, 'a')}}}),
+              HasSubstr("up to 17 times"));  // in front of each section between added tokens
+  EXPECT_THAT(normalized_by(std::vector<json>(33, replace("a", "a"))), HasSubstr("33 steps"));
+  EXPECT_THAT(normalized_by({replace(std::string(1025, 'a'), "a")}), HasSubstr("up to 1024 bytes"));
+  json decoded = file;
+  decoded["decoder"] = sequence({four, four, four});
+  EXPECT_THAT(refusal(decoded), HasSubstr("decoders make text up to 64 times"));
+}
+
+TEST(TokenizerJsonTest, WhatIsSaidTwiceIsRefused) {
+  const auto refusal = [](const std::string& text) {
+    const auto tokenizer = read_tokenizer_json(text);
+    return tokenizer ? "was read" : tokenizer.error().message;
+  };
+  const auto with = [](const std::string& vocabulary, const std::string& added_tokens) {
+    return R"({"model":{"type":"BPE","vocab":{)" + vocabulary +
+           R"(},"merges":[]},"added_tokens":[)" + added_tokens + "]}";
+  };
+  EXPECT_EQ(refusal(with(R"("a":0,"b":1)", R"({"id":1,"content":"b"})")), "was read");
+  EXPECT_THAT(refusal(with(R"("a":0,"a":1)", "")), HasSubstr("key 'a' appears twice"));
+  EXPECT_THAT(refusal(with(R"("a":0,"b":0)", "")), HasSubstr("id 0 is both 'a' and 'b'"));
+  EXPECT_THAT(refusal(with(R"("a":0)", R"({"id":0,"content":"b"})")),
+              HasSubstr("id 0 is both 'b' and 'a'"));
+  EXPECT_THAT(refusal(with(R"("a":0)", R"({"id":1,"content":"b"},{"id":2,"content":"b"})")),
+              HasSubstr("added token 'b' is both 1 and 2"));
+  EXPECT_THAT(refusal(with(R"("a":0)", R"({"id":1,"content":"a"})")),
+              HasSubstr("added token 'a' is both 0 and 1"));
 }
 
 TEST(Llama2cTokenizerTest, LengthsAndCountsAreChecked) {

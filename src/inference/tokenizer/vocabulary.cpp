@@ -42,4 +42,9 @@ std::optional<std::uint32_t> Vocabulary::find(std::string_view text) const noexc
   return entry - 1;
 }
 
+std::optional<std::uint32_t> Vocabulary::find_ordinary(std::string_view text) const noexcept {
+  const auto id = find(text);
+  return id && !special(*id) ? id : std::nullopt;
+}
+
 }  // namespace imex::inference

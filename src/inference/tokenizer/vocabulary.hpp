@@ -1,5 +1,5 @@
-/// The tokens: text to id by a hash table over one arena, id to text, and the bytes that each
-/// token stands for in output.
+/// The tokens: text to id by a hash table of ids, id to text, and the bytes that each token stands
+/// for in output.
 #pragma once
 
 #include <cstdint>
@@ -23,27 +23,27 @@ class Vocabulary {
 
   /// What the model matches and what output shows. Byte-level tokens are kept as raw bytes in both.
   void set(std::uint32_t id, std::string text, std::string output);
-  void set_score(std::uint32_t id, float score) { tokens_[id].score = score; }
+  void set_score(std::uint32_t id, double score) { tokens_[id].score = score; }
   void set_special(std::uint32_t id) { tokens_[id].special = true; }
   /// From now on find() knows the token; of equal texts the first one indexed is found.
   void index(std::uint32_t id);
 
   [[nodiscard]] std::optional<std::uint32_t> find(std::string_view text) const noexcept;
+  /// What text may become by itself: never a special token, however it is spelled.
+  [[nodiscard]] std::optional<std::uint32_t> find_ordinary(std::string_view text) const noexcept;
   [[nodiscard]] const std::string& text(std::uint32_t id) const noexcept {
     return tokens_[id].text;
   }
   [[nodiscard]] const std::string& output(std::uint32_t id) const noexcept {
     return tokens_[id].output;
   }
-  [[nodiscard]] float score(std::uint32_t id) const noexcept { return tokens_[id].score; }
+  [[nodiscard]] double score(std::uint32_t id) const noexcept { return tokens_[id].score; }
   [[nodiscard]] bool special(std::uint32_t id) const noexcept { return tokens_[id].special; }
-  /// Bytes of the longest indexed text: what is longer cannot be a token.
-  [[nodiscard]] std::size_t longest() const noexcept { return longest_; }
 
  private:
   struct Token {
     std::string text, output;
-    float score = 0;
+    double score = 0;
     bool special = false;
   };
   void grow();
@@ -52,7 +52,7 @@ class Vocabulary {
   std::vector<Token> tokens_;
   std::vector<std::uint32_t> slots_;  // id + 1, 0: free; open addressing, at most half full
   std::size_t indexed_ = 0;
-  std::size_t longest_ = 0;
+  std::size_t longest_ = 0;  // bytes of an indexed text: what is longer cannot be a token
 };
 
 }  // namespace imex::inference

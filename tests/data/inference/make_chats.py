@@ -107,6 +107,21 @@ SNIPPETS = [
     "{{ {'a': {'b': 3}}.a.b }} {{ {'get': 1}['get'] }} {{ {'a': 1}.get('b', 2) }} {{ {'a': 1}.get('b') }}",
     "{{ loop is defined }} {{ [[1, 2], [3, 4]] | map('first') | list }} {{ '%' }} {{ '}}' }} {{ {'a': {'b': 1}}}}",
     "{{ not 1 == 2 }} {{ 1 + 1 is number }} {{ -2 | string + 'x' }} {{ 'ab' + 'cd' | upper }}",
+    "{{ tools is none }} {{ tools is defined }} {{ documents is none }} {{ 'x' if tools else 'y' }}",
+    "{{ 'ab' is in 'xabc' }} {{ '' is in 'abc' }} {{ 1 is in [1, 2] }} {{ 'x' is not in {'x': 1} }} {% set l = [1] %}{{ 1 is in l }} {{ 2 is in l or false }}",
+    "{{ {'a': 1, 'b': 2, 'a': 3} }}",
+    "a\r\nb\rc\r\n", "{% if true %}\r\nx\r\n{% endif %}\r\ny", "{{ 'a\r\nb' }}|{{ 'a\\r\\nb' | tojson }}",
+    "{{ '\u00a0\u3000x\u2003' | trim }}|{{ '\u00a0x\x1c'.strip() }}|{{ 'x\u00fcy\u00fc'.strip('\u00fc') }}|{{ '\u00bcx'.strip('\u00fc') }}|{{ 'xy' | trim('y') }}",
+    "{{ 'a\u00a0b\u3000 c'.split() }} {{ ' a b  c '.split(none, 1) }} {{ ''.split() }} {{ ' '.split(' ') }}",
+    "x\u00a0 {{- 'a' -}} \u3000 y", "\u3000{% if true %}a{% endif %}", " \x0b{% if true %}a{% endif %}\n \u00a0 {#- c #}\n",
+    "{{ 'b\x08\x0c\x01\x7f\"/\\\\\u2028' | tojson }} {{ ['\u00fc\u20ac', '\U0001f642'] | tojson(true) }}",
+    "{{ {'b': 1, 'a': [2]} | tojson(sort_keys=true, separators=(',', ':')) }} {{ [1, []] | tojson(indent=0) }} {{ [1] | tojson(none, 2) }} {{ [1, 2] | tojson(indent=none) }}",
+    "{{ '3.7' | int }} {{ '1e3' | int }} {{ ' 12 ' | int }} {{ '+5' | int }} {{ 'inf' | int }} {{ '-' | int(7) }} {{ '+-5' | int }}",
+    "{{ 9007199254740993 == 9007199254740992 }} {{ 9007199254740993 > 9007199254740992 }} {{ true == 1 }} {{ -true }} {{ 1 == 1.0 }} {{ {'a': 1} == {'a': true} }}",
+    "{{ 'hello'[-9223372036854775807:] }} {{ 'hello'[9223372036854775807:] }} {{ 'hello'[::-9223372036854775807] }} {{ (0 - 9223372036854775807 - 1) is divisibleby(-1) }}",
+    "{{ 'x\x7f' | list }} {{ ['it\\'s', 'q\"'] }} {{ {\"it's\": 1} }}",
+    "{{ 'h\u00e9' | last }} {{ {'k': 1} | first }} {{ '' | first }} {{ 'h\u00e9llo'[1] }} {{ 'h\u00e9llo'.find('l') }} {{ 'h\u00e9' | length }}",
+    "{{ 'abc'.replace('b', '') }} {{ 'aaa'.replace('a', 'b', 2) }} {{ 'abc' | replace('a', 'x', count=1) }}",
     "{{ strftime_now('%Y-%m-%d %H:%M:%S %A %B %j') }}",
 ]
 
@@ -146,7 +161,7 @@ def main():
             for chat in (CHAT, CHAT[1:2]) if text in big else (CHAT,):
                 if "tojson" in text and text in SNIPPETS and not extra:
                     continue
-                given = {"messages": chat, "add_generation_prompt": True, "bos_token": "<s>", "eos_token": "</s>", **extra}
+                given = {"messages": chat, "tools": None, "documents": None, "add_generation_prompt": True, "bos_token": "<s>", "eos_token": "</s>", **extra}
                 cases.append({"template": text, "given": {"messages": chat, **extra}, "expected": jinja.from_string(text).render(**given)})
     with open(sys.argv[1], "w", encoding="utf-8") as out:
         json.dump(cases, out, ensure_ascii=False, indent=0)

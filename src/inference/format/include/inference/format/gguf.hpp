@@ -5,8 +5,9 @@
 ///     const Tensor* embedding = file.find_tensor("token_embd.weight");
 ///
 /// All of the header is checked when the file is opened, at a cost linear in the header (2 ms for
-/// 50,000 tokens): afterwards no view leaves the file, whatever was in it. The weights themselves
-/// are not read.
+/// 50,000 tokens): no view leaves the file as it was then, whatever was in it. The weights
+/// themselves are not read. Who truncates the file while it is open turns reads beyond its new end
+/// into SIGBUS: replace models by renaming.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +24,7 @@
 
 namespace imex::inference {
 
+/// Of values, numbered as in the file; tensors have types of their own.
 enum class GgufType : std::uint8_t {
   kU8,
   kI8,

@@ -13,7 +13,8 @@
 namespace imex::inference {
 
 /// Immutable after opening. Tensors' bytes live as long as it does and are aligned only as their
-/// offsets happen to be.
+/// offsets happen to be. A file that is truncated while it is open turns reads beyond its new end
+/// into SIGBUS, as in all mapped formats: replace models by renaming.
 class SafetensorsFile {
  public:
   /// Errors: those of os::map_file and of parse().
@@ -41,8 +42,11 @@ class SafetensorsFile {
     std::string_view text);
 
 /// model.safetensors of a folder, or all shards of its index: every one is there and holds what the
-/// index says before this returns. Errors: kNotFound (names the missing shards), as above.
+/// index says before this returns. Errors: kNotFound (names the missing shards), kInvalidArgument
+/// (model.safetensors and an index that does not name it: which one is meant?), as above.
 [[nodiscard]] Result<std::vector<SafetensorsFile>> open_safetensors_folder(
     const std::string& folder);
+/// That file, or all shards where an index beside it names it as one of them. Errors: as above.
+[[nodiscard]] Result<std::vector<SafetensorsFile>> open_safetensors_file(const std::string& path);
 
 }  // namespace imex::inference

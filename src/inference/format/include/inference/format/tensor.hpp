@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -47,6 +48,8 @@ struct TypeLayout {
   bool weight;  ///< dequantize() takes it
 };
 [[nodiscard]] const TypeLayout& layout_of(TensorType type) noexcept;
+/// The type of that name; none if there is none.
+[[nodiscard]] std::optional<TensorType> find_type(std::string_view name) noexcept;
 
 /// Bytes of a tensor; rows (the last dimension) are whole blocks. No dimensions: one element.
 /// Errors: kDataLoss (rows that are not whole blocks, more than 2^63 bytes).

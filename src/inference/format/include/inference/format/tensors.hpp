@@ -5,7 +5,13 @@
 ///     IMEX_TRY(const auto weights, file.read(file.entries()[0], &key));
 ///
 /// Opening checks the table at the front and every record against it, at a cost linear in the
-/// number of tensors; data is touched only by read(). Nothing in such a file is aligned.
+/// number of tensors; data is touched only by read() and verify(). Nothing in such a file is
+/// aligned, and who truncates it while it is open turns reads beyond its new end into SIGBUS.
+///
+/// Tensorizer writes a CRC-32 and a SHA-256 with each record of a plain file and a SHA-256 in
+/// encrypted ones; none is required. What read() returns of an encrypted file is authentic without
+/// them (each chunk has its Poly1305 tag) but its names, shapes and the order of chunks of
+/// different tensors are not, unless there is a hash. Plain data is only as good as its hashes.
 #pragma once
 
 #include <array>
@@ -92,6 +98,9 @@ class TensorsFile {
   /// hash differs).
   [[nodiscard]] Result<void> read(const TensorsEntry& entry, const TensorsKey* key,
                                   std::span<std::byte> out) const;
+  /// Compares the data of a plain file with all its hashes, where it lies. Errors: kDataLoss (one
+  /// differs), kFailedPrecondition (there is none, or the file is encrypted).
+  [[nodiscard]] Result<void> verify(const TensorsEntry& entry) const;
 
  private:
   os::Mapping mapping_;  // empty for parse()

@@ -3,23 +3,34 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
 #include "base/result.hpp"
+#include "inference/operators/rope_pairs.hpp"
 
 namespace imex::inference {
-
-/// Which elements of a head RoPE rotates together: i with i + d/2, or 2i with 2i + 1. The two are a
-/// permutation of the rows of Wq and Wk, so it is a property of the file, not of the model.
-enum class RopePairs : std::uint8_t { kHalves, kInterleaved };
 
 /// Which layers attend to a window only, by the configuration of Hugging Face.
 enum class WindowRule : std::uint8_t {
   kNone,         ///< a window is refused
   kAllLayers,    ///< `sliding_window`, unless null
   kUpperLayers,  ///< `sliding_window` from layer `max_window_layers` on, if `use_sliding_window`
+  kUnrotatedLayers,  ///< `sliding_window` where RoPE does not rotate, if `use_sliding_window`
+};
+
+/// What Hugging Face's configuration class takes for a key that config.json does not have. A key
+/// that is null has no value, whatever stands here.
+struct ConfigDefaults {
+  std::uint32_t kv_heads = 0;   ///< 0: as many as query heads
+  std::uint32_t head_size = 0;  ///< 0: hidden size / query heads
+  std::uint32_t context = 0;
+  double rope_theta = 10'000;
+  std::uint32_t window = 0, max_window_layers = 0;
+  bool tied_head = false;
+  std::optional<std::uint32_t> begin_token{}, end_token{};
 };
 
 struct Architecture {
@@ -31,6 +42,7 @@ struct Architecture {
   bool query_key_norm;            ///< RMSNorm of each head of q and k before rotation
   WindowRule window;
   std::uint32_t no_rope_interval;  ///< every n-th layer does not rotate; 0: all rotate
+  ConfigDefaults defaults;
 };
 
 [[nodiscard]] std::span<const Architecture> architectures() noexcept;

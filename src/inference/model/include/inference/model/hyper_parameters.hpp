@@ -42,6 +42,10 @@ struct HyperParameters {
   }
 };
 
+/// Sizes, heads and context in their ranges: what a loader must know before it makes anything as
+/// large as they say. Errors: kDataLoss with all that is wrong.
+[[nodiscard]] Result<void> check_sizes(const HyperParameters& parameters);
+
 /// Every number in its range and fitting the others: heads divide, sizes are even, floats positive.
 /// Errors: kDataLoss with all that is wrong.
 [[nodiscard]] Result<void> validate(const HyperParameters& parameters);

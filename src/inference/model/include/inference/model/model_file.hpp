@@ -22,21 +22,25 @@
 
 namespace imex::inference {
 
-/// For encrypted files.
+/// For encrypted files: one of the two.
 struct ModelSecret {
   std::optional<TensorsKey> key;
   std::optional<std::string> passphrase;
 };
 
-/// Immutable after opening, so threads may share it. Weights lie in the mapped file, except those
-/// of encrypted files, which are decrypted into memory when it is opened.
+/// Immutable after opening, so threads may share it. Weights lie in the mapped file, which must not
+/// be truncated while it is open, except those of encrypted files, which are decrypted into memory
+/// when it is opened, and those that a `.tensors` file only describes, which are zeros.
 class ModelFile {
  public:
   /// `path`: a `.gguf`, `.tensors` (config.json beside it), `.safetensors` or llama2.c `.bin` file,
   /// or a folder in Hugging Face layout; told apart by content. Every weight that the architecture
-  /// needs is there in its shape before this returns; nothing is read but headers. Errors:
-  /// kNotFound (a file, a weight), kUnsupported (format, architecture, a tensor that it does not
-  /// have: by name), kDataLoss, kFailedPrecondition (encrypted, and no secret).
+  /// needs is there in its shape, once, before any data is read: only that of encrypted files is,
+  /// all of it, and its hashes are checked where it has any. Of a `.safetensors` file exactly that
+  /// one, or the shards of the index that names it. Errors: kNotFound (a file, a weight),
+  /// kUnsupported (format, architecture, a tensor that it does not have: by name), kDataLoss,
+  /// kFailedPrecondition (encrypted, and no secret), kInvalidArgument (a secret for what is not
+  /// encrypted), kPermissionDenied (the wrong one), kResourceExhausted (memory).
   [[nodiscard]] static Result<ModelFile> open(const std::string& path,
                                               const ModelSecret& secret = {});
 
@@ -44,6 +48,12 @@ class ModelFile {
   [[nodiscard]] std::string_view format() const noexcept { return format_; }
   /// What the file calls itself; empty where it does not say.
   [[nodiscard]] const std::string& name() const noexcept { return name_; }
+
+  /// Compares all weights with the hashes of their file, at the cost of reading it; of encrypted
+  /// files that was done when they were opened. Errors:
+  /// kDataLoss (one differs), kFailedPrecondition (a tensor without any), kUnsupported (a format
+  /// without any).
+  [[nodiscard]] Result<void> verify() const;
 
   /// The weight of a role; nullptr if this model has none. A tied head is the embedding.
   [[nodiscard]] const Tensor* weight(const WeightPlace& place) const noexcept;
@@ -67,9 +77,10 @@ class ModelFile {
 
   HyperParameters parameters_;
   std::string format_, name_;
-  std::vector<Tensor> weights_;          // in the order of places()
-  std::vector<std::size_t> role_begin_;  // per role: its first weight; SIZE_MAX: none
-  std::shared_ptr<const void> owner_;    // keeps the mapping; copies of the view share it
+  std::vector<Tensor> weights_;             // in the order of places()
+  std::vector<std::size_t> role_begin_;     // per role: its first weight; SIZE_MAX: none
+  std::shared_ptr<const void> owner_;       // keeps the mapping; copies of the view share it
+  std::function<Result<void>()> verifier_;  // none: the format has no hashes
   TokenizerSource tokenizer_source_;
   std::optional<std::string> chat_template_;
 };

@@ -23,6 +23,22 @@ inline std::string shared_model(const std::string& name) {
   return (elsewhere != nullptr ? std::string(elsewhere) : IMEX_SHARED) + "/models/" + name;
 }
 
+/// In the cache of the user, if somebody has put it there; $IMEX_TEST_SMOLLM2 names another place.
+inline std::string smollm2_path() {
+  if (const char* const path = std::getenv("IMEX_TEST_SMOLLM2")) return path;
+  std::string cache;
+  if (const char* const own = std::getenv("IMEX_CACHE_DIR")) {
+    cache = own;
+  } else if (const char* const user = std::getenv("XDG_CACHE_HOME")) {
+    cache = std::string(user) + "/imex";
+  } else if (const char* const home = std::getenv("HOME")) {
+    cache = std::string(home) + "/.cache/imex";
+  }
+  return cache + "/models/smollm2-135m.gguf";
+}
+constexpr const char* kNoSmollm2 =
+    " is not there; run 'imex model fetch smollm2-135m' or set IMEX_TEST_SMOLLM2";
+
 inline std::string read_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(file) << path;
