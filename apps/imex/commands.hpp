@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "inference/sampling/options.hpp"
 #include "locate.hpp"
+#include "model_plan.hpp"
 #include "output.hpp"
 
 namespace imex::cli {
@@ -49,13 +51,83 @@ struct ChannelGrantOptions {
 /// many of the newest with JSON.
 [[nodiscard]] Result<void> communicator_status(const Global& global, std::size_t operations);
 
-struct ModelShowOptions {
-  std::string path;
-  std::string key_file, passphrase_file;  ///< for encrypted files
+/// Of encrypted models: one of the two, or none.
+struct SecretFiles {
+  std::string key_file, passphrase_file;
 };
-/// What a model on disk is: architecture, sizes, weights by role, tokenizer. Reads headers only,
-/// except of encrypted files. Errors: those of inference::ModelFile::open.
+
+struct ModelShowOptions {
+  std::string path;  ///< or a name of the catalogue
+  SecretFiles secret;
+  PlanOptions plan;
+  bool verify = false;  ///< compare all data with the hashes of the file
+};
+/// What a model on disk is: architecture, sizes, weights by role, tokenizer, and what each rank of
+/// it would hold. Reads headers only, except of encrypted files and to verify. Errors: those of
+/// inference::ModelFile::open and verify().
 [[nodiscard]] Result<void> model_show(const Global& global, const ModelShowOptions& options);
+
+struct ModelConvertOptions {
+  std::string source, target;
+  std::string dtype = "keep";  ///< or f32, f16, bf16
+  SecretFiles secret;
+  bool force = false;  ///< replace `target`
+};
+/// Writes a model in another format. Errors: those of inference::convert_model.
+[[nodiscard]] Result<void> model_convert(const Global& global, const ModelConvertOptions& options);
+
+/// Models known by name, and which of them lie in the cache of this user.
+[[nodiscard]] Result<void> model_list(const Global& global);
+/// Errors: those of inference::fetch_model. Prints the path.
+[[nodiscard]] Result<void> model_fetch(const Global& global, const std::string& name);
+
+/// How a model is run. What is not given here may stand in variables: IMEX_..., then NIM_....
+struct ModelRunOptions {
+  std::optional<std::string> model;  ///< a name of the catalogue, a file or a folder
+  std::optional<std::string> tensor_parallel, max_model_len, log_level;
+  bool invariant = false;             ///< the same bits for every number of ranks
+  std::vector<std::string> channels;  ///< of daemons, in turn for the ranks; empty: none needed
+};
+
+struct GenerateOptions {
+  ModelRunOptions run;
+  std::string prompt, prompt_file;
+  std::uint32_t max_tokens = 128;
+  inference::SamplingOptions sampling;  ///< its seed is not looked at
+  std::optional<std::uint64_t> seed;    ///< unset: random
+  std::vector<std::string> stop;        ///< texts that end the answer
+  bool chat = false, profile = false;
+};
+/// Text that follows a prompt, as it comes; then how fast it came. Errors: kInvalidArgument
+/// (options, prompt), those of the model's file, kResourceExhausted (memory), kPeerLost (a rank
+/// died), kAborted (Ctrl-C).
+[[nodiscard]] Result<void> generate(const Global& global, const GenerateOptions& options);
+
+struct ChatOptions {
+  GenerateOptions generate;  ///< its prompt and chat are not looked at
+  std::string system;        ///< what the model is told before the conversation; empty: nothing
+};
+/// Answers to lines of standard input, each with what was said before. Errors: those of generate().
+[[nodiscard]] Result<void> chat(const Global& global, const ChatOptions& options);
+
+struct PerplexityOptions {
+  ModelRunOptions run;
+  std::string file;
+};
+/// How well a model foretells a text: mean negative log-likelihood per token.
+[[nodiscard]] Result<void> perplexity(const Global& global, const PerplexityOptions& options);
+
+struct BenchGenerateOptions {
+  ModelRunOptions run;  ///< its tensor_parallel is not looked at
+  std::vector<std::uint32_t> ranks{1, 2};
+  std::uint32_t prefill = 256, decode = 128;  ///< tokens
+  std::uint32_t rounds = 5;
+  std::string llama_bench;  ///< the peer's program; empty: no peer
+};
+/// Tokens per second against the time that only reading the weights takes, and against llama.cpp in
+/// the same run. Errors: those of generate(), kUnavailable (the peer's program).
+[[nodiscard]] Result<void> bench_generate(const Global& global,
+                                          const BenchGenerateOptions& options);
 
 struct BenchMemoryOptions {
   std::vector<std::string> channels;  ///< of one or two daemons; empty: private daemons

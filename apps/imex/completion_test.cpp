@@ -57,7 +57,8 @@ TEST(CommandWordsTest, EveryCommandOfTheProgramIsThere) {
   CommandTree tree;
   const auto words = command_words(tree.app());
   EXPECT_THAT(find(words, {}).subcommands,
-              ElementsAre("domain", "channel", "config", "status", "model", "bench", "completion"));
+              ElementsAre("domain", "channel", "config", "status", "generate", "chat", "perplexity",
+                          "model", "bench", "completion"));
   EXPECT_THAT(find(words, {"channel"}).subcommands, ElementsAre("list", "grant", "release"));
 }
 

@@ -6,8 +6,9 @@
 
 #include "base/units.hpp"
 #include "commands.hpp"
+#include "inference/catalogue/catalogue.hpp"
 #include "inference/model/model_file.hpp"
-#include "os/file.hpp"
+#include "model_secret.hpp"
 
 namespace imex::cli {
 namespace {
@@ -16,53 +17,6 @@ using inference::HyperParameters;
 using inference::ModelFile;
 using inference::Tensor;
 using inference::WeightPlace;
-
-constexpr std::size_t kSecretBytesMax = 4096;
-
-std::optional<unsigned> hex_digit(char c) {
-  constexpr std::string_view kDigits = "0123456789abcdef0123456789ABCDEF";
-  const std::size_t at = kDigits.find(c);
-  if (at == std::string_view::npos) return std::nullopt;
-  return static_cast<unsigned>(at % 16);
-}
-
-std::string without_line_end(std::string text) {
-  while (text.ends_with('\n') || text.ends_with('\r')) text.pop_back();
-  return text;
-}
-
-/// 32 bytes as they are, or as hexadecimal digits.
-Result<inference::TensorsKey> read_key(const std::string& path) {
-  IMEX_TRY(std::string text, os::read_file(path, kSecretBytesMax));
-  std::array<std::byte, 32> key{};
-  if (text.size() == key.size()) {
-    std::ranges::transform(text, key.begin(), [](char c) { return static_cast<std::byte>(c); });
-    return inference::TensorsKey(key);
-  }
-  text = without_line_end(std::move(text));
-  bool good = text.size() == 2 * key.size();
-  for (std::size_t i = 0; good && i < key.size(); ++i) {
-    const auto high = hex_digit(text[2 * i]);
-    const auto low = hex_digit(text[2 * i + 1]);
-    good = high && low;
-    if (good) key[i] = static_cast<std::byte>(*high * 16 + *low);
-  }
-  if (good) return inference::TensorsKey(key);
-  return fail(Errc::kInvalidArgument, fmt::format("'{}' is no key", path),
-              "a key is 32 bytes, or 64 hexadecimal digits");
-}
-
-Result<inference::ModelSecret> read_secret(const ModelShowOptions& options) {
-  inference::ModelSecret secret;
-  if (!options.key_file.empty()) {
-    IMEX_TRY(secret.key, read_key(options.key_file));
-  }
-  if (!options.passphrase_file.empty()) {
-    IMEX_TRY(auto text, os::read_file(options.passphrase_file, kSecretBytesMax));
-    secret.passphrase = without_line_end(std::move(text));
-  }
-  return secret;
-}
 
 /// Weights of one role, type and shape: the layers of a model are alike.
 struct Group {
@@ -183,12 +137,26 @@ std::string tables(const Json& facts, const std::vector<Group>& groups) {
 }  // namespace
 
 Result<void> model_show(const Global& global, const ModelShowOptions& options) {
-  IMEX_TRY(const auto secret, read_secret(options));
-  IMEX_TRY(const auto model, ModelFile::open(options.path, secret));
-  Json facts = facts_of(options.path, model);
+  IMEX_TRY(const auto secret, read_secret(options.secret));
+  IMEX_TRY(const std::string path, inference::find_model(options.path));
+  IMEX_TRY(const auto model, ModelFile::open(path, secret));
+  Json facts = facts_of(path, model);
+  if (options.verify) {
+    IMEX_CHECK_OK(model.verify());
+    facts["verified"] = true;
+  }
+  // A number of ranks that somebody asked for must be possible; a model whose weights have no
+  // kernels can still be shown.
+  auto plan = plan_json(model, options.plan);
+  if (!plan && plan.error().code == Errc::kInvalidArgument) return fail(std::move(plan).error());
   const std::vector<Group> groups = groups_of(model);
-  if (global.format == Format::kTable) return print(tables(facts, groups));
+  if (global.format == Format::kTable) {
+    return print(tables(facts, groups) + "\n" +
+                 (plan ? plan_table(*plan)
+                       : fmt::format("This model cannot be run: {}\n", plan.error().to_string())));
+  }
   facts["weights"] = weights_json(groups);
+  facts["split"] = plan ? *plan : Json{{"error", plan.error().to_string()}};
   return print(facts.dump(global.format == Format::kJson ? 2 : -1, ' ', false,
                           Json::error_handler_t::replace));
 }

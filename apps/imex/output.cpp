@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 
 #include <fmt/format.h>
 
 #include "base/assert.hpp"
+#include "base/text.hpp"
+#include "base/units.hpp"
 
 namespace imex::cli {
 namespace {
@@ -36,6 +39,7 @@ std::size_t display_width(std::string_view text) noexcept {
 void Table::add(std::vector<std::string> row) {
   IMEX_ASSERT(row.size() <= header_.size(), "more cells than columns");
   row.resize(header_.size());
+  for (std::string& cell : row) cell = printable(cell);
   rows_.push_back(std::move(row));
 }
 
@@ -96,7 +100,7 @@ int report(const Error& error, Format format) {
     // status.
     static_cast<void>(print(dump(error_json(error), -1)));
   }
-  const std::string line = "imex: " + error.to_string() + '\n';
+  const std::string line = "imex: " + printable(error.to_string()) + '\n';
   std::fputs(line.c_str(), stderr);
   return error.code == Errc::kInvalidArgument ? kExitUsage : kExitFailed;
 }
@@ -108,7 +112,7 @@ Progress::Progress(std::size_t steps, bool quiet, std::FILE* out)
       out_(out) {}
 
 Progress::~Progress() {
-  if (!quiet_ && terminal_ && done_ != 0) std::fputs("\r\x1b[K", out_);
+  if (!quiet_ && terminal_ && (done_ != 0 || !what_.empty())) std::fputs("\r\x1b[K", out_);
 }
 
 void Progress::step(std::string_view what) {
@@ -124,6 +128,20 @@ void Progress::step(std::string_view what) {
   std::fflush(out_);
 }
 
+void Progress::amount(std::string_view what, std::uint64_t done, std::uint64_t total) {
+  const bool fresh = what_ != what;
+  if (fresh) start_ = std::chrono::steady_clock::now();
+  what_ = what;
+  if (quiet_ || (!terminal_ && !fresh)) return;
+  if (terminal_) {
+    const auto elapsed = std::chrono::steady_clock::now() - start_;
+    std::fprintf(out_, "\r\x1b[K%s", amount_bar(done, total, what, elapsed).c_str());
+  } else {
+    std::fprintf(out_, "%s\n", what_.c_str());
+  }
+  std::fflush(out_);
+}
+
 std::string Progress::bar(std::size_t done, std::size_t steps, std::string_view what,
                           std::chrono::nanoseconds elapsed) {
   const std::size_t filled = std::min(done, steps) * kBarWidth / std::max<std::size_t>(steps, 1);
@@ -133,6 +151,25 @@ std::string Progress::bar(std::size_t done, std::size_t steps, std::string_view 
     const auto left =
         elapsed / static_cast<std::int64_t>(done) * static_cast<std::int64_t>(steps - done);
     text += fmt::format(", about {} s left", std::chrono::ceil<std::chrono::seconds>(left).count());
+  }
+  return text;
+}
+
+std::string Progress::amount_bar(std::uint64_t done, std::uint64_t total, std::string_view what,
+                                 std::chrono::nanoseconds elapsed) {
+  if (total == 0) return std::string(what);
+  done = std::min(done, total);
+  const auto share = static_cast<double>(done) / static_cast<double>(total);
+  const auto filled = static_cast<std::size_t>(share * kBarWidth);
+  std::string text = fmt::format("[{}{}] {} of {} {}", std::string(filled, '#'),
+                                 std::string(kBarWidth - filled, ' '), format_size(done),
+                                 format_size(total), what);
+  const double seconds = std::chrono::duration<double>(elapsed).count();
+  if (done != 0 && done < total && seconds > 0) {
+    const double rate = static_cast<double>(done) / seconds;
+    text +=
+        fmt::format(", {}/s, about {:.0f} s left", format_size(static_cast<std::uint64_t>(rate)),
+                    std::ceil(static_cast<double>(total - done) / rate));
   }
   return text;
 }

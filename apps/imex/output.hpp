@@ -26,6 +26,7 @@ enum class Format : std::uint8_t { kTable, kJson, kJsonLines };
 inline constexpr int kExitOk = 0, kExitFailed = 1, kExitUsage = 2;
 
 /// Columns as wide as their widest cell; numbers (cells of digits, sign and point) to the right.
+/// Cells may come from anywhere: what could steer the terminal is shown escaped.
 class Table {
  public:
   explicit Table(std::vector<std::string> header) : header_(std::move(header)) {}
@@ -50,8 +51,8 @@ class Table {
 /// full disk).
 [[nodiscard]] Result<void> print(std::string_view text);
 
-/// The error as one paragraph on standard error and, with JSON formats, as an object on standard
-/// output. Returns the exit status.
+/// The error as one paragraph on standard error, escaped as cells of a table are, and, with JSON
+/// formats, as an object on standard output. Returns the exit status.
 int report(const Error& error, Format format);
 [[nodiscard]] Json error_json(const Error& error);
 
@@ -65,16 +66,24 @@ class Progress {
   ~Progress();  ///< clears the bar
 
   void step(std::string_view what);  ///< `what` begins; the step before it is done
+  /// `what` has done so many of `total` bytes (0: not known). A terminal gets a bar each time,
+  /// other outputs a line when `what` is new.
+  void amount(std::string_view what, std::uint64_t done, std::uint64_t total);
 
   /// The bar for `done` of `steps`, without control characters: "[####    ] 2/4 what, about 3 s
   /// left".
   [[nodiscard]] static std::string bar(std::size_t done, std::size_t steps, std::string_view what,
                                        std::chrono::nanoseconds elapsed);
+  /// "[####    ] 12 MiB of 24 MiB what, 3 MiB/s, about 4 s left"; "what" if the total is 0.
+  [[nodiscard]] static std::string amount_bar(std::uint64_t done, std::uint64_t total,
+                                              std::string_view what,
+                                              std::chrono::nanoseconds elapsed);
 
  private:
   std::size_t steps_, done_ = 0;
   bool quiet_, terminal_;
   std::FILE* out_;
+  std::string what_;  ///< of the last amount()
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

@@ -43,6 +43,12 @@ TEST(TableTest, ShortRowsAreFilledUp) {
   EXPECT_EQ(table.render(), "A  B\nx\n");
 }
 
+TEST(TableTest, ControlCharactersOfCellsAreShownNotObeyed) {
+  Table table({"NAME", "N"});
+  table.add({"a\x1b[2J\nb", "1"});
+  EXPECT_EQ(table.render(), "NAME         N\na\\x1b[2J\\nb  1\n");
+}
+
 TEST(RenderListTest, TheThreeFormatsCarryTheSameRows) {
   Table table({"CHANNEL"});
   table.add({"3"});
@@ -63,6 +69,13 @@ TEST(ErrorTest, JsonCarriesCodeMessageAndHint) {
   const Json json = error_json({Errc::kNotFound, "no daemon", "start imexd"});
   EXPECT_EQ(json.dump(),
             R"({"error":{"code":"not_found","message":"no daemon","hint":"start imexd"}})");
+}
+
+TEST(ErrorTest, WhatANameWouldDoToATerminalIsSpelledOut) {
+  testing::internal::CaptureStderr();
+  report({Errc::kDataLoss, "tensor '\x1b]0;x\a\nimex: fine' is bad", ""}, Format::kTable);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "imex: tensor '\\x1b]0;x\\x07\\nimex: fine' is bad (data_loss)\n");
 }
 
 TEST(ErrorTest, WrongUseAndFailureHaveTheirOwnExitStatus) {

@@ -7,6 +7,7 @@
 #include "base/units.hpp"
 #include "base/version.hpp"
 #include "completion.hpp"
+#include "inference/catalogue/catalogue.hpp"
 
 namespace imex::cli {
 namespace {
@@ -57,6 +58,9 @@ CommandTree::CommandTree()
   add_channel();
   add_config();
   add_status();
+  add_generate();
+  add_chat();
+  add_perplexity();
   add_model();
   add_bench();
   add_completion();
@@ -119,21 +123,72 @@ void CommandTree::add_model() {
   CLI::App* model = app_.add_subcommand("model", "models on this machine");
   model->require_subcommand(1);
   model->fallthrough();
-  model->footer("Example: imex model show model.gguf");
-  CLI::App* show = leaf(model, "show", "what a model is: architecture, weights, tokenizer",
-                        "Examples:\n  imex model show model.gguf\n"
+  model->footer("Example: imex model fetch smollm2-135m");
+  leaf(model, "list", "models known by name, and which of them are on this machine",
+       "Examples:\n  imex model list\n  imex model list --format jsonl | jq 'select(.cached)'",
+       [this] { return model_list(global_); });
+  std::vector<std::string> names;
+  for (const auto& known : inference::catalogue()) names.emplace_back(known.name);
+  CLI::App* fetch =
+      leaf(model, "fetch", "get a known model, check it, and print where it lies",
+           "Examples:\n  imex model fetch smollm2-135m\n"
+           "  IMEX_CACHE_DIR=/data/models imex model fetch smollm2-135m --format json",
+           [this] { return model_fetch(global_, fetched_model_); });
+  fetch->add_option("name", fetched_model_, "a name of imex model list")
+      ->required()
+      ->type_name("NAME")
+      ->check(CLI::IsMember(names));
+  CLI::App* show = leaf(model, "show", "what a model is, and what each rank of it would hold",
+                        "Examples:\n  imex model show smollm2-135m\n"
+                        "  imex model show model.gguf --tensor-parallel 3\n"
                         "  imex model show ./folder --format json | jq .weight_bytes\n"
+                        "  imex model show model.tensors --verify\n"
                         "  imex model show model.tensors --key-file model.key",
                         [this] { return model_show(global_, model_); });
-  show->add_option("model", model_.path,
-                   "a .gguf, .tensors, .safetensors or llama2.c .bin file, or a folder in Hugging "
-                   "Face layout")
+  show->add_option(
+          "model", model_.path,
+          "a .gguf, .tensors, .safetensors or llama2.c .bin file, a folder in Hugging Face "
+          "layout, or a name of imex model list")
       ->required()
-      ->type_name("PATH");
-  auto* const key = show->add_option("--key-file", model_.key_file,
+      ->type_name("MODEL");
+  add_secret(show, model_.secret);
+  show->add_option("--tensor-parallel,-T", model_.plan.tensor_parallel, "ranks of the split shown")
+      ->check(CLI::Range(1U, UINT32_MAX))
+      ->capture_default_str();
+  show->add_option("--max-model-len,--context", model_.plan.context,
+                   "tokens that a rank has room for; default: the model's")
+      ->check(CLI::Range(1U, UINT32_MAX))
+      ->type_name("N");
+  show->add_flag("--invariant", model_.plan.invariant, "the split of generate --invariant");
+  show->add_flag("--verify", model_.verify,
+                 "read all weights and compare them with the hashes that .tensors files carry");
+
+  CLI::App* convert = leaf(model, "convert", "write a model in another format",
+                           "Examples:\n  imex model convert ./folder model.tensors\n"
+                           "  imex model convert model.gguf out/model.safetensors --dtype bf16",
+                           [this] { return model_convert(global_, convert_); });
+  convert->add_option("source", convert_.source, "whatever 'imex model show' takes")
+      ->required()
+      ->type_name("SOURCE");
+  convert
+      ->add_option("target", convert_.target,
+                   "a new .tensors or .safetensors file; configuration and tokenizer go beside it")
+      ->required()
+      ->type_name("TARGET");
+  convert->add_option("--dtype", convert_.dtype, "of all weights; quantised ones cannot be kept")
+      ->check(CLI::IsMember({"keep", "f32", "f16", "bf16"}))
+      ->capture_default_str();
+  convert->add_flag("--force", convert_.force, "replace the target if it is there");
+  add_secret(convert, convert_.secret);
+}
+
+void CommandTree::add_secret(CLI::App* command, SecretFiles& files) {
+  auto* const key = command
+                        ->add_option("--key-file", files.key_file,
                                      "32 bytes, or 64 hexadecimal digits, for encrypted files")
                         ->type_name("FILE");
-  show->add_option("--passphrase-file", model_.passphrase_file,
+  command
+      ->add_option("--passphrase-file", files.passphrase_file,
                    "passphrase of an encrypted file; a line end at its end is not part of it")
       ->type_name("FILE")
       ->excludes(key);

@@ -35,8 +35,15 @@ class CommandTree {
   void add_config();
   void add_status();
   void add_model();
+  void add_generate();
+  void add_chat();
+  void add_perplexity();
+  void add_run_options(CLI::App* command, ModelRunOptions& options);
+  void add_sampling_options(CLI::App* command, GenerateOptions& options);
+  static void add_secret(CLI::App* command, SecretFiles& files);
   void add_bench();
   void add_bench_memory(CLI::App* bench);
+  void add_bench_generate(CLI::App* bench);
   void add_bench_exchange(CLI::App* bench);
   void add_exchange_values(CLI::App* command);
   void add_exchange_measuring(CLI::App* command);
@@ -52,7 +59,13 @@ class CommandTree {
   bool communicators_ = false;
   std::size_t operations_ = 16;
   ModelShowOptions model_;
+  std::string fetched_model_;
+  GenerateOptions generate_;
+  ChatOptions chat_;
+  PerplexityOptions perplexity_;
+  ModelConvertOptions convert_;
   BenchMemoryOptions bench_;
+  BenchGenerateOptions bench_generate_;
   BenchExchangeOptions exchange_;
 };
 

@@ -30,6 +30,35 @@ void CommandTree::add_bench() {
   bench->footer("Examples:\n  imex bench memory\n  imex bench all-reduce --sizes 8,4KiB,1MiB");
   add_bench_memory(bench);
   add_bench_exchange(bench);
+  add_bench_generate(bench);
+}
+
+void CommandTree::add_bench_generate(CLI::App* bench) {
+  CLI::App* command =
+      leaf(bench, "generate", "tokens per second of a model split over ranks",
+           "Examples:\n  imex bench generate --model model.gguf --ranks 1,2\n"
+           "  imex bench generate --llama-bench llama.cpp/build/bin/llama-bench --format jsonl",
+           [this] { return bench_generate(global_, bench_generate_); });
+  add_run_options(command, bench_generate_.run);
+  command->remove_option(command->get_option("--tensor-parallel"));
+  command->add_option("--ranks", bench_generate_.ranks, "numbers of ranks to measure, in turn")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1024))
+      ->type_name("N,...")
+      ->capture_default_str();
+  command->add_option("--prefill", bench_generate_.prefill, "tokens of the prompt")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command->add_option("--decode", bench_generate_.decode, "tokens that follow")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
+  command->add_option("--rounds", bench_generate_.rounds, "measurements of each, in turn")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command
+      ->add_option("--llama-bench", bench_generate_.llama_bench,
+                   "llama.cpp's benchmark, to be measured in turn with this")
+      ->type_name("FILE");
 }
 
 void CommandTree::add_bench_memory(CLI::App* bench) {
