@@ -6,13 +6,16 @@
 #     DEPS    base os                           # rooms; each must lie in a lower layer
 #     LIBS    PkgConfig::sodium                 # third-party, private to the room
 #     TESTS   segment_test.cpp                  # one executable memory_test, label "unit"
-#     OPTIMISED_TESTS)                          # if these compute much themselves; see imex_test
+#     OPTIMISED_TESTS                           # if these compute much themselves; see imex_test
+#     NO_THREADS                                # no threads and no locks: nothing for TSan and lock analysis
+#     NO_TSAN)                                  # tests run under TSan only with -DIMEX_TSAN_ALL=ON: much code for
+#                                               # what the exchange's own tests show
 #
 # Makes targets imex_memory (static, position independent) and imex_memory_test. Include folders
 # belong to targets, so the header of a room that is not in DEPS is not found.
 
 function(imex_module name)
-  cmake_parse_arguments(M "OPTIMISED_TESTS" "LAYER" "HEADERS;SOURCES;DEPS;LIBS;PUBLIC_LIBS;TESTS;TEST_LIBS;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(M "OPTIMISED_TESTS;NO_THREADS;NO_TSAN" "LAYER" "HEADERS;SOURCES;DEPS;LIBS;PUBLIC_LIBS;TESTS;TEST_LIBS;TEST_DEPS" ${ARGN})
   if(M_UNPARSED_ARGUMENTS OR NOT DEFINED M_LAYER)
     message(FATAL_ERROR "imex_module(${name}): needs LAYER; unknown arguments: '${M_UNPARSED_ARGUMENTS}'")
   endif()
@@ -24,7 +27,9 @@ function(imex_module name)
     target_link_libraries(${target} PRIVATE imex_warnings ${M_LIBS})
     target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
     imex_lint(${target})
-    set_property(GLOBAL APPEND PROPERTY IMEX_ROOMS ${target})
+    if(NOT M_NO_THREADS)
+      set_property(GLOBAL APPEND PROPERTY IMEX_ROOMS ${target})
+    endif()
   else()
     set(scope INTERFACE)
     add_library(${target} INTERFACE)
@@ -42,7 +47,11 @@ function(imex_module name)
     target_link_libraries(${target} ${scope} imex_${dep})
   endforeach()
   target_link_libraries(${target} ${scope} ${M_PUBLIC_LIBS})
-  if(M_TESTS AND IMEX_TESTS)
+  set(under_tsan OFF)
+  if(IMEX_SANITIZE MATCHES thread AND NOT IMEX_TSAN_ALL)
+    set(under_tsan ON)
+  endif()
+  if(M_TESTS AND IMEX_TESTS AND NOT (under_tsan AND (M_NO_THREADS OR M_NO_TSAN)))
     set(optimised)
     if(M_OPTIMISED_TESTS)
       set(optimised OPTIMISED)
@@ -141,7 +150,7 @@ endfunction()
 
 # Targets over everything declared so far; called once, at the end of the top CMakeLists.txt.
 #   unit_tests, sim_tests, integration_tests, e2e_tests, fuzz_tests   executables of that label
-#   rooms                                                             the libraries of all rooms
+#   rooms                                                             the libraries of all rooms that have threads or locks
 #   format                                                            clang-format in place
 #   docs                                                              docs/reference from the programs
 function(imex_aggregate_targets)

@@ -15,6 +15,10 @@ target_compile_options(imex_warnings INTERFACE
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<COMPILE_LANGUAGE:CXX>>:-Wmissing-declarations>
   # GCC 12 sees overlapping copies where std::string inserts at the front (its bug 105651).
   $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>>:-Wno-restrict>
+  # In a batch a source sees the names of those before it, and takes their anonymous namespaces for those
+  # of a header; a build without batches still warns.
+  $<$<BOOL:${CMAKE_UNITY_BUILD}>:-Wno-shadow>
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:${CMAKE_UNITY_BUILD}>>:-Wno-subobject-linkage;-Wno-mismatched-new-delete>
   $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety;-Werror=thread-safety>
   $<$<BOOL:${IMEX_WERROR}>:-Werror>)
 
