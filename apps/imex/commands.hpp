@@ -129,6 +129,14 @@ struct BenchGenerateOptions {
 [[nodiscard]] Result<void> bench_generate(const Global& global,
                                           const BenchGenerateOptions& options);
 
+struct BenchLoadOptions {
+  std::optional<std::string> model;  ///< empty: smollm2-135m
+  std::uint32_t rounds = 5;
+};
+/// Gigabytes per second from the disk and from the page cache, packing and with a packed image,
+/// against reading the same files. Errors: those of find_model() and of loading.
+[[nodiscard]] Result<void> bench_load(const Global& global, const BenchLoadOptions& options);
+
 struct BenchMemoryOptions {
   std::vector<std::string> channels;  ///< of one or two daemons; empty: private daemons
   std::string daemon;                 ///< path of imexd; empty: beside this program

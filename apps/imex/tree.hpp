@@ -44,6 +44,7 @@ class CommandTree {
   void add_bench();
   void add_bench_memory(CLI::App* bench);
   void add_bench_generate(CLI::App* bench);
+  void add_bench_load(CLI::App* bench);
   void add_bench_exchange(CLI::App* bench);
   void add_exchange_values(CLI::App* command);
   void add_exchange_measuring(CLI::App* command);
@@ -66,6 +67,7 @@ class CommandTree {
   ModelConvertOptions convert_;
   BenchMemoryOptions bench_;
   BenchGenerateOptions bench_generate_;
+  BenchLoadOptions bench_load_;
   BenchExchangeOptions exchange_;
 };
 

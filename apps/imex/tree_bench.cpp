@@ -31,6 +31,7 @@ void CommandTree::add_bench() {
   add_bench_memory(bench);
   add_bench_exchange(bench);
   add_bench_generate(bench);
+  add_bench_load(bench);
 }
 
 void CommandTree::add_bench_generate(CLI::App* bench) {
@@ -59,6 +60,19 @@ void CommandTree::add_bench_generate(CLI::App* bench) {
       ->add_option("--llama-bench", bench_generate_.llama_bench,
                    "llama.cpp's benchmark, to be measured in turn with this")
       ->type_name("FILE");
+}
+
+void CommandTree::add_bench_load(CLI::App* bench) {
+  CLI::App* command =
+      leaf(bench, "load", "gigabytes per second of loading a model, from the disk and from memory",
+           "Examples:\n  imex bench load\n"
+           "  imex bench load --model model.gguf --rounds 3 --format jsonl",
+           [this] { return bench_load(global_, bench_load_); });
+  command->add_option("--model", bench_load_.model, "as of 'imex generate'; default: smollm2-135m")
+      ->type_name("NAME|PATH");
+  command->add_option("--rounds", bench_load_.rounds, "measurements of each, in turn")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
 }
 
 void CommandTree::add_bench_memory(CLI::App* bench) {
