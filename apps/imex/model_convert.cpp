@@ -39,20 +39,20 @@ Result<void> model_convert(const Global& global, const ModelConvertOptions& opti
   IMEX_TRY(const auto secret, read_secret(options.secret));
   IMEX_TRY(const auto model, ModelFile::open(options.source, secret));
   Progress progress(model.places().size(), global.quiet);
+  std::string note;  // shown when no bar is in its way
   const inference::ConvertOptions how{
       .type = parse_dtype(options.dtype),
       .replace = options.force,
       .companions_from = companions_of(options.source, model),
-      .progress = [&](std::string_view tensor) { progress.step(printable(tensor)); }};
+      .progress = [&](std::string_view tensor) { progress.step(printable(tensor)); },
+      .note = [&](std::string_view text) { note = text; }};
   auto done = inference::convert_model(model, options.target, how);
   if (!done && done.error().code == Errc::kAlreadyExists) {
     done.error().hint = "choose another name, or replace it with --force";
   }
   IMEX_CHECK_OK(done);
-  const bool tokenizer = !how.companions_from.empty();
-  if (!tokenizer && !global.quiet) {
-    std::fputs("imex: the tokenizer is not converted; put the model's tokenizer.json beside it\n",
-               stderr);
+  if (!note.empty() && !global.quiet) {
+    fmt::print(stderr, "imex: {}; put the model's tokenizer.json beside it\n", printable(note));
   }
   std::error_code ignored;
   const std::uint64_t bytes = std::filesystem::file_size(options.target, ignored);

@@ -46,6 +46,16 @@ Result<void> write_text(const std::string& path, std::string_view text) {
   return os::replace_file(path, std::as_bytes(std::span(text)), 0644);
 }
 
+/// tokenizer.json, and what of it stands in tokenizer_config.json: which tokens begin and end a
+/// text.
+Result<void> write_tokenizer(const ModelFile& model, const std::string& folder) {
+  IMEX_TRY(const auto tokenizer, model.tokenizer());
+  IMEX_TRY(const auto text, write_tokenizer_json(tokenizer));
+  IMEX_CHECK_OK(write_text(folder + "/tokenizer.json", text));
+  const std::string path = folder + "/tokenizer_config.json";
+  return exists(path) ? Result<void>() : write_text(path, make_tokenizer_config(model, tokenizer));
+}
+
 /// What stands beside the weights, as far as it is not there yet.
 Result<void> write_companions(const ModelFile& model, const std::string& folder,
                               const ConvertOptions& options) {
@@ -59,6 +69,13 @@ Result<void> write_companions(const ModelFile& model, const std::string& folder,
   if (const std::string path = folder + "/config.json"; !exists(path)) {
     IMEX_TRY(const auto text, make_config_json(model.parameters()));
     IMEX_CHECK_OK(write_text(path, text));
+  }
+  if (const std::string path = folder + "/tokenizer.json";
+      options.companions_from.empty() && !exists(path)) {
+    auto written = write_tokenizer(model, folder);
+    if (!written && options.note) {
+      options.note(fmt::format("the tokenizer is not converted: {}", written.error().message));
+    }
   }
   const std::string chat = folder + "/chat_template.jinja";
   if (!options.companions_from.empty() || !model.chat_template() || exists(chat)) return {};

@@ -140,6 +140,32 @@ TEST_F(ConvertTest, RowsOfInterleavedPairsAreSeparated) {
                                  model->weight({WeightRole::kValue, 2})->bytes));
 }
 
+TEST_F(ConvertTest, TheTokenizerComesAlong) {
+  IMEX_NEEDS_SHARED_MODEL("stories260k/tok512.bin");
+  const auto model = ModelFile::open(testing::shared_model("stories260k/stories260K.bin"));
+  ASSERT_TRUE(model);
+  ASSERT_TRUE(convert_model(*model, path("model.safetensors")));
+  const auto copy = ModelFile::open(folder_);
+  ASSERT_TRUE(copy) << copy.error().to_string();
+  const std::string text = "Lily's cat, \u00e9\u00e9 and  12 more";
+  const auto ids = copy->tokenizer()->encode(text);
+  ASSERT_TRUE(ids);
+  EXPECT_EQ(*ids, *model->tokenizer()->encode(text));
+  EXPECT_EQ(*copy->tokenizer()->decode(*ids), text);
+}
+
+TEST_F(ConvertTest, ATokenizerThatIsNotThereIsNamedAndTheRestIsConverted) {
+  IMEX_NEEDS_SHARED_MODEL("stories260k/stories260K.bin");
+  std::filesystem::copy(testing::shared_model("stories260k/stories260K.bin"), path("alone.bin"));
+  const auto model = ModelFile::open(path("alone.bin"));
+  ASSERT_TRUE(model);
+  std::string note;
+  ASSERT_TRUE(convert_model(*model, path("x.safetensors"),
+                            {.note = [&](std::string_view text) { note = text; }}));
+  EXPECT_THAT(note, HasSubstr("the tokenizer is not converted"));
+  EXPECT_TRUE(ModelFile::open(path("x.safetensors")));
+}
+
 TEST_F(ConvertTest, AGgufModelGetsAConfiguration) {
   const auto model = ModelFile::open(testing::test_data("gguf/qwen3.gguf"));
   ASSERT_TRUE(model);

@@ -60,4 +60,18 @@ Result<std::string> make_config_json(const HyperParameters& p) {
   return config.dump(2) + "\n";
 }
 
+std::string make_tokenizer_config(const ModelFile& model, const Tokenizer& tokenizer) {
+  const HyperParameters& p = model.parameters();
+  const auto text = [&](std::uint32_t id) {
+    return id < tokenizer.size() ? Json(tokenizer.bytes_of(id)) : Json(nullptr);
+  };
+  Json config{{"tokenizer_class", "PreTrainedTokenizerFast"},
+              {"bos_token", p.begin_token ? text(*p.begin_token) : Json(nullptr)},
+              {"eos_token", p.stop_tokens.empty() ? Json(nullptr) : text(p.stop_tokens.front())},
+              {"model_max_length", p.context},
+              {"clean_up_tokenization_spaces", false}};
+  if (model.chat_template()) config["chat_template"] = *model.chat_template();
+  return config.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
 }  // namespace imex::inference

@@ -24,6 +24,7 @@ class AddedTokens {
   /// Of equal texts the first stays. Empty texts are ignored.
   explicit AddedTokens(std::vector<AddedToken> tokens);
   [[nodiscard]] bool empty() const noexcept { return tokens_.empty(); }
+  [[nodiscard]] const std::vector<AddedToken>& tokens() const noexcept { return tokens_; }
   [[nodiscard]] const AddedToken* find(std::string_view text) const noexcept;
 
   struct Match {

@@ -48,6 +48,19 @@ std::optional<std::string> from_byte_alphabet(std::string_view text) {
   return bytes;
 }
 
+std::string to_byte_alphabet(std::string_view bytes) {
+  static constexpr std::array<char32_t, 256> kLetterOf = [] {
+    std::array<char32_t, 256> letters{};
+    for (char32_t letter = 0; letter < kLetters; ++letter) {
+      if (kBytes[letter] >= 0) letters[static_cast<std::size_t>(kBytes[letter])] = letter;
+    }
+    return letters;
+  }();
+  std::string text;
+  for (const char byte : bytes) append_utf8(text, kLetterOf[static_cast<unsigned char>(byte)]);
+  return text;
+}
+
 std::optional<unsigned char> parse_byte_token(std::string_view text) noexcept {
   if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return std::nullopt;
   const int high = hex_digit(text[3]);

@@ -12,6 +12,9 @@ namespace imex::inference {
 /// The bytes that `text` spells; none if a character of it is not of the alphabet.
 [[nodiscard]] std::optional<std::string> from_byte_alphabet(std::string_view text);
 
+/// `bytes` in that spelling.
+[[nodiscard]] std::string to_byte_alphabet(std::string_view bytes);
+
 /// The byte of "<0x0A>"; none if `text` is not of that form.
 [[nodiscard]] std::optional<unsigned char> parse_byte_token(std::string_view text) noexcept;
 

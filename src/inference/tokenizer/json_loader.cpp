@@ -109,7 +109,7 @@ std::string output_of(std::string_view text, const TokenDecoding& decoding) {
     if (auto bytes = from_byte_alphabet(text)) return *std::move(bytes);
   }
   if (decoding.byte_fallback) {
-    if (const auto byte = parse_byte_token(text)) return {1, static_cast<char>(*byte)};
+    if (const auto byte = parse_byte_token(text)) return std::string(1, static_cast<char>(*byte));
   }
   std::string shown(text);
   for (const ReplaceText& step : decoding.replacements) {

@@ -73,6 +73,17 @@ std::optional<Merge> PairTable::find(std::uint32_t left, std::uint32_t right) co
   return Merge{static_cast<double>(slot.rank), slot.merged};
 }
 
+std::vector<PairTable::Entry> PairTable::all() const {
+  std::vector<Entry> entries;
+  entries.reserve(count_);
+  for (const Slot& slot : slots_) {
+    if (slot.key == UINT64_MAX) continue;
+    entries.push_back({static_cast<std::uint32_t>(slot.key >> 32U),
+                       static_cast<std::uint32_t>(slot.key), slot.rank});
+  }
+  return entries;
+}
+
 void PairBpe::encode(const Vocabulary& vocabulary, std::string_view piece, Ids& out) const {
   if (whole_pieces_first) {
     if (const auto id = vocabulary.find_ordinary(piece)) return out.push_back(*id);

@@ -31,6 +31,12 @@ class PairTable {
   void reserve(std::size_t pairs);
   [[nodiscard]] std::optional<Merge> find(std::uint32_t left, std::uint32_t right) const noexcept;
 
+  struct Entry {
+    std::uint32_t left = 0, right = 0, rank = 0;
+  };
+  /// In no order.
+  [[nodiscard]] std::vector<Entry> all() const;
+
  private:
   struct Slot {
     std::uint64_t key = UINT64_MAX;  // free: no two ids are that large

@@ -233,6 +233,13 @@ std::optional<WordRules> find_word_rules(std::string_view pattern) noexcept {
   return std::nullopt;
 }
 
+std::string_view pattern_of(const WordRules& rules) noexcept {
+  if (rules == llama3_rules()) return kLlama3;
+  if (rules == qwen2_rules()) return kQwen2;
+  if (rules == tekken_rules()) return kTekken;
+  return kGpt2;
+}
+
 void split(const std::vector<Splitter>& splitters, std::string_view text,
            std::vector<std::string_view>& pieces) {
   Pieces current{text};

@@ -29,6 +29,8 @@ struct WordRules {
 
 /// The rules of a pattern as it stands in tokenizer.json; none if it is not of the family.
 [[nodiscard]] std::optional<WordRules> find_word_rules(std::string_view pattern) noexcept;
+/// The pattern of rules that find_word_rules() or one of the following gave.
+[[nodiscard]] std::string_view pattern_of(const WordRules& rules) noexcept;
 [[nodiscard]] WordRules gpt2_rules() noexcept;
 [[nodiscard]] WordRules llama3_rules() noexcept;
 [[nodiscard]] WordRules qwen2_rules() noexcept;

@@ -20,9 +20,10 @@ struct ConvertOptions {
   std::optional<TensorType> type = std::nullopt;
   bool replace = false;  ///< what `target` is now
   /// A folder in Hugging Face layout that the model is from: its configuration, tokenizer and
-  /// template are copied. Empty: config.json is written anew, and there is no tokenizer.
+  /// template are copied. Empty: they are written anew.
   std::string companions_from = {};
   std::function<void(std::string_view tensor)> progress = {};  ///< before each weight
+  std::function<void(std::string_view text)> note = {};        ///< what could not be converted
 };
 
 /// Writes `target`, whose name ends with ".tensors" (as Tensorizer writes it, unencrypted) or
@@ -39,5 +40,8 @@ struct ConvertOptions {
 /// config.json for a model whose rows are in the order of Hugging Face. Errors: kUnsupported
 /// (divisors of RoPE that no kind of scaling explains).
 [[nodiscard]] Result<std::string> make_config_json(const HyperParameters& parameters);
+
+/// tokenizer_config.json, for a tokenizer.json of write_tokenizer_json().
+[[nodiscard]] std::string make_tokenizer_config(const ModelFile& model, const Tokenizer& tokenizer);
 
 }  // namespace imex::inference

@@ -79,6 +79,11 @@ class Detokenizer {
 /// pattern or decoder that is not known, by name), kDataLoss.
 [[nodiscard]] Result<Tokenizer> read_tokenizer_json(std::string_view text);
 
+/// The same tokenizer as a tokenizer.json that Hugging Face's library reads, too. SentencePiece's
+/// scores become a list of merges, as its own converter makes one. Errors: kUnsupported (what that
+/// file cannot say: Unigram, two tokens of one text).
+[[nodiscard]] Result<std::string> write_tokenizer_json(const Tokenizer& tokenizer);
+
 /// What GGUF metadata holds of a tokenizer; keys `tokenizer.ggml.*` without the prefix.
 struct GgufVocabulary {
   std::string_view model;  ///< "llama" (SentencePiece BPE) or "gpt2" (byte-level BPE)
