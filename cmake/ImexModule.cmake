@@ -7,6 +7,7 @@
 #     LIBS    PkgConfig::sodium                 # third-party, private to the room
 #     TESTS   segment_test.cpp                  # one executable memory_test, label "unit"
 #     OPTIMISED_TESTS                           # if these compute much themselves; see imex_test
+#     COMPUTES                                  # optimised under sanitizers, too: its tests would take minutes else
 #     NO_THREADS                                # no threads and no locks: nothing for TSan and lock analysis
 #     NO_TSAN)                                  # tests run under TSan only with -DIMEX_TSAN_ALL=ON: much code for
 #                                               # what the exchange's own tests show
@@ -15,7 +16,7 @@
 # belong to targets, so the header of a room that is not in DEPS is not found.
 
 function(imex_module name)
-  cmake_parse_arguments(M "OPTIMISED_TESTS;NO_THREADS;NO_TSAN" "LAYER" "HEADERS;SOURCES;DEPS;LIBS;PUBLIC_LIBS;TESTS;TEST_LIBS;TEST_DEPS" ${ARGN})
+  cmake_parse_arguments(M "OPTIMISED_TESTS;COMPUTES;NO_THREADS;NO_TSAN" "LAYER" "HEADERS;SOURCES;DEPS;LIBS;PUBLIC_LIBS;TESTS;TEST_LIBS;TEST_DEPS" ${ARGN})
   if(M_UNPARSED_ARGUMENTS OR NOT DEFINED M_LAYER)
     message(FATAL_ERROR "imex_module(${name}): needs LAYER; unknown arguments: '${M_UNPARSED_ARGUMENTS}'")
   endif()
@@ -26,6 +27,9 @@ function(imex_module name)
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
     target_link_libraries(${target} PRIVATE imex_warnings ${M_LIBS})
     target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
+    if(IMEX_SANITIZE AND NOT M_COMPUTES)
+      target_compile_options(${target} PRIVATE -O0)  # halves the time of an instrumented build
+    endif()
     imex_lint(${target})
     if(NOT M_NO_THREADS)
       set_property(GLOBAL APPEND PROPERTY IMEX_ROOMS ${target})
@@ -142,6 +146,7 @@ function(imex_fuzz name)
                                        -timeout=5 -print_final_stats=1 ${grown} ${corpus})
   else()
     target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cpp)
+    target_compile_options(${target} PRIVATE -O0)  # what it tests is in the rooms
     add_test(NAME fuzz.${name} COMMAND ${target} --seconds 1 ${corpus})
   endif()
   set_tests_properties(fuzz.${name} PROPERTIES LABELS fuzz TIMEOUT 60)
