@@ -147,6 +147,13 @@ TEST(DecideTest, StolenGpuIsTakenBackAndTheForeignPartitionStays) {
   EXPECT_EQ(world.plan(), "");
 }
 
+TEST(DecideTest, GpuOfAMachineThatWasClearIsTakenBackThoughNobodyWantsIt) {
+  World world;
+  world.tray(1, 0).tray(2, 0).seen(9, "thief", {12, 21});
+  world.desired.machines[0].was_clear = true;
+  EXPECT_EQ(world.plan(), "remove 9 12");
+}
+
 TEST(DecideTest, ForgottenPartitionIsMadeAgain) {
   World world;
   world.tray(1, 1).want(7, 1, {11, 12});
@@ -268,13 +275,20 @@ TEST(DecideTest, ReusedIdIsNotTakenForOurs) {
   EXPECT_EQ(world.plan(), "create 0 11");
 }
 
-TEST(DecideTest, CreateThatWasRenamedIsAdoptedByItsGpus) {
+TEST(DecideTest, CreateThatWasRenamedIsAdoptedByItsIdAndGpus) {
   World world;
   world.tray(1, 1).want(7, 1, {11, 12}).seen(3, "cut", {12, 11});
   EXPECT_EQ(world.plan(), "remove 3 11 12; create 0 11 12");
-  Trace trace{.in_doubt = true, .until = kNow + std::chrono::seconds(1)};
+  Trace trace{.partition_id = 4, .until = kNow + std::chrono::seconds(1)};
   trace.operation.logical_partition = id_of(7);
+  trace.operation.name = partition_name("imex-test", id_of(7));
   trace.operation.gpus = {11, 12};
+  world.memory.traces = {trace};
+  EXPECT_NE(world.plan(), "") << "the id was answered, and it is another";
+  trace.partition_id = 0;
+  world.memory.traces = {trace};
+  EXPECT_NE(world.plan(), "") << "equal members are no evidence";
+  trace.partition_id = 3;
   world.memory.traces = {trace};
   EXPECT_EQ(world.plan(), "");
   EXPECT_EQ(world.decide().adopted, (std::vector<OwnedPartition>{{id_of(7), 3, "cut"}}));
@@ -282,6 +296,18 @@ TEST(DecideTest, CreateThatWasRenamedIsAdoptedByItsGpus) {
   // Recorded, it needs no evidence any more.
   world.memory.traces.clear();
   world.desired.owned = {{id_of(7), 3, "cut"}};
+  EXPECT_EQ(world.plan(), "");
+}
+
+TEST(DecideTest, CreateWithoutAnAnswerIsAdoptedUnderACutName) {
+  World world;
+  const std::string name = partition_name("imex-test", id_of(7));
+  world.tray(1, 1).want(7, 1, {11}).seen(3, name.substr(0, 40), {11});
+  Trace trace{.in_doubt = true, .until = kNow + std::chrono::seconds(1)};
+  trace.operation.logical_partition = id_of(7);
+  trace.operation.name = name;
+  trace.operation.gpus = {11};
+  world.memory.traces = {trace};
   EXPECT_EQ(world.plan(), "");
 }
 

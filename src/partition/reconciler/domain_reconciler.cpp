@@ -79,18 +79,33 @@ void DomainReconciler::decide_now(Time now) {
   forget_traces(now);
   Decision decision = decide_(desired_, observed_, memory_, now, config_.wake.interval);
   memory_.seen_clear = decision.seen_clear;
-  if (!acted_ && !decision.units.empty()) {
-    units_.assign(std::make_move_iterator(decision.units.begin()),
-                  std::make_move_iterator(decision.units.end()));
-    acted_ = true;
-    return step();
-  }
+  // What was done has shown now, or will be found by its name: ids are used again.
+  std::erase_if(memory_.traces, [](const Trace& trace) { return !trace.in_doubt; });
+  if (acted_ || decision.units.empty()) return prepare_report(std::move(decision), now);
+  acted_ = true;
+  units_.assign(decision.units.begin(), decision.units.end());
+  if (!takes_back(decision)) return step();
+  prepare_report(std::move(decision), now);
+  report_.final = false;
+}
+
+void DomainReconciler::prepare_report(Decision decision, Time now) {
   report_.revision = desired_.revision;
   report_.observed = true;
+  report_.final = true;
   report_.at = observed_.begun;
   report_.decision = std::move(decision);
   report_.duration = now - begun_;
   phase_ = Phase::kReporting;
+}
+
+bool DomainReconciler::takes_back(const Decision& decision) const {
+  if (!said_ready_) return true;
+  return std::any_of(decision.gpus.begin(), decision.gpus.end(), [&](const GpuStatus& gpu) {
+    return gpu.state != State::kReady &&
+           std::binary_search(said_ready_->begin(), said_ready_->end(),
+                              std::pair(gpu.uid, gpu.wanted));
+  });
 }
 
 void DomainReconciler::step() {
@@ -162,6 +177,13 @@ void DomainReconciler::finish_step(const Outcome& outcome) {
 
 void DomainReconciler::reported(Time now) {
   IMEX_ASSERT(phase_ == Phase::kReporting, "nothing was to be reported");
+  if (report_.observed) {
+    said_ready_.emplace();
+    for (const GpuStatus& gpu : report_.decision.gpus) {
+      if (gpu.state == State::kReady) said_ready_->emplace_back(gpu.uid, gpu.wanted);
+    }
+  }
+  if (report_.observed && !report_.final) return step();
   phase_ = Phase::kIdle;
   end_pass(now);
 }

@@ -5,6 +5,21 @@
 #include "partition/reconciler/name.hpp"
 
 namespace imex::partition::reconciler {
+namespace {
+
+// A name may be cut or rewritten on the way. Evidence that such a partition is ours: it has exactly
+// the GPUs of a create of ours, and the id that was answered or a name that was ours. Equal
+// membership alone is none, since somebody else may have made the partition.
+bool bears_witness(const Trace& trace, const ObservedPartition& seen) {
+  if (trace.operation.kind != OperationKind::kCreate) return false;
+  if (trace.partition_id != 0) return trace.partition_id == seen.id;
+  const std::string owner = trace.operation.logical_partition.to_string();
+  const bool is_cut = seen.name.size() > trace.operation.name.size() / 2 &&
+                      trace.operation.name.starts_with(seen.name);
+  return is_cut || seen.name.find(owner) != std::string::npos;
+}
+
+}  // namespace
 
 bool is_default(const ObservedPartition& partition) noexcept {
   return partition.id == kDefaultPartitionId || partition.name == "Default Partition" ||
@@ -123,15 +138,11 @@ bool Model::has_partition(std::size_t wanted) const noexcept {
   });
 }
 
-// A name may be cut or rewritten on the way, and a create that reported an error may have happened.
-// Evidence is a create of ours with exactly these GPUs; equal membership alone is none, since
-// somebody else may have made the partition.
 void Model::adopt(PartitionFacts& facts, const Memory& memory) {
   std::vector<GpuUid> members = facts.seen->members;
   std::sort(members.begin(), members.end());
   for (const Trace& trace : memory.traces) {
-    if (trace.operation.kind != OperationKind::kCreate || trace.operation.gpus != members) continue;
-    if (trace.partition_id != 0 && trace.partition_id != facts.seen->id) continue;
+    if (!bears_witness(trace, *facts.seen) || trace.operation.gpus != members) continue;
     const OwnedPartition owned{trace.operation.logical_partition, facts.seen->id, facts.seen->name};
     for (std::size_t i = 0; i < desired_.partitions.size(); ++i) {
       if (desired_.partitions[i].logical_partition != owned.logical_partition) continue;

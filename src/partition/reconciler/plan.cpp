@@ -32,6 +32,7 @@ class Planner {
   std::vector<Unit> run() {
     dissolve_default();
     delete_permitted();
+    take_back();
     for (Draft& draft : drafts_) {
       if (is_unwanted(draft) && nobody_moves(draft)) add_unit(draft, {delete_step(draft)});
     }
@@ -146,6 +147,23 @@ class Planner {
         add_unit(draft, {delete_step(draft)});
         break;
       }
+    }
+  }
+
+  /// GPUs that nobody wants and that were ours before; those that are wanted are taken by fill().
+  void take_back() {
+    if (model_.desired().stolen_gpus != StolenGpuPolicy::kTakeBack) return;
+    for (Draft& draft : drafts_) {
+      if (draft.facts.role != Role::kForeign || draft.gone) continue;
+      std::vector<GpuUid> stolen;
+      for (const GpuUid uid : draft.members) {
+        const GpuFacts& gpu = *model_.find(uid);
+        if (gpu.wanted == kNowhere && gpu.agreed && gpu.machine != kNowhere &&
+            model_.desired().machines[gpu.machine].was_clear) {
+          stolen.push_back(uid);
+        }
+      }
+      if (!stolen.empty()) add_unit(draft, {leave_step(draft, stolen)});
     }
   }
 

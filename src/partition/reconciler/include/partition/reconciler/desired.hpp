@@ -42,6 +42,9 @@ struct Machine {
   /// Whose instance is on it; nil: nobody's, so all its GPUs are to leave tenants' partitions.
   Uuid holder{};
   std::vector<GpuUid> gpus{};
+  /// It was clear once: whoever put its GPUs into a partition that is not ours did so behind our
+  /// back. GPUs of other machines nobody wants are left where they are found, and reported.
+  bool was_clear = false;
 };
 
 /// A partition of the fabric that is known to be ours although its name does not say so: taken
@@ -68,7 +71,9 @@ enum class DefaultPartitionPolicy : std::uint8_t {
 };
 
 enum class StolenGpuPolicy : std::uint8_t {
-  /// A wanted GPU is taken out of a partition that is not ours. The partition itself stays.
+  /// A GPU that is wanted, or that was clear once, is taken out of a partition that is not ours.
+  /// The
+  /// partition itself stays.
   kTakeBack,
   kReport,
 };

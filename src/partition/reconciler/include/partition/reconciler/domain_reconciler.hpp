@@ -20,6 +20,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/random.hpp"
@@ -59,6 +60,9 @@ struct Report {
   /// False: the manager could not be asked; only `failure` says something, what was reported before
   /// grows old.
   bool observed = false;
+  /// False: what was reported as ready is seen not to be; work begins now, and another report
+  /// follows in the same pass.
+  bool final = true;
   /// When the observation was begun.
   Time at{};
   std::string failure{};
@@ -132,6 +136,9 @@ class DomainReconciler {
   void step();
   void finish_step(const Outcome& outcome);
   void end_pass(Time now);
+  void prepare_report(Decision decision, Time now);
+  /// Something that may have been reported as ready is not.
+  [[nodiscard]] bool takes_back(const Decision& decision) const;
   [[nodiscard]] bool wants_done_again(const Decision& decision) const;
   void remember(const Outcome& outcome, Time now);
   void forget_traces(Time now);
@@ -153,6 +160,9 @@ class DomainReconciler {
   std::optional<UnitRun> run_{};
   JournalEntry entry_;
   std::vector<std::string> done_keys_{};
+  /// What the last report said is ready: GPU and logical partition, sorted. Not known before the
+  /// first report, when those of an earlier life still stand.
+  std::optional<std::vector<std::pair<GpuUid, Uuid>>> said_ready_{};
   Report report_;
 };
 
