@@ -138,10 +138,11 @@ std::string Checker::at_rest(const Fabric& fabric, const Answers& answers) {
       if (!only_strangers) return "convergence: the default partition is not empty";
     }
     if (partition.foreign) continue;
-    // Renamed by the manager while the controller crashed: nobody can know any more whose it was.
-    // Its GPUs are taken back; the empty shell is reported, and stays until an operator says
-    // otherwise.
-    if (partition.name != partition.label && partition.members.empty()) continue;
+    // Renamed by the manager while the controller crashed: nobody can know any more whose it was. Its
+    // GPUs are taken back; the shell is reported, and stays until an operator says otherwise.
+    const bool only_planted = std::all_of(partition.members.begin(), partition.members.end(),
+                                          [](const auto& entry) { return entry.second.planted; });
+    if (partition.name != partition.label && only_planted) continue;
     std::set<std::uint64_t> members;
     for (const auto& [gpu, member] : partition.members) members.insert(gpu);
     const bool as_wanted = std::any_of(wanted.begin(), wanted.end(), [&](const auto& entry) {

@@ -150,9 +150,10 @@ std::vector<partition::reconciler::Operation> Store::in_doubt(std::int64_t now_n
 
 void Store::report_gpu(Machine& machine, const partition::reconciler::GpuStatus& status,
                        const Report& report) {
-  if (machine.changed > report.revision) return;
   for (Gpu& gpu : machine.gpus) {
-    if (gpu.uid != status.uid) continue;
+    // What was seen of a GPU holds for the wish that it was compared with, and for no other.
+    const Uuid wanted = gpu.wanted == kNone ? Uuid{} : partitions_[gpu.wanted].id;
+    if (gpu.uid != status.uid || wanted != status.wanted) continue;
     gpu.shown = status.state == State::kReady     ? Shown::kReady
                 : status.state == State::kUnknown ? Shown::kUnknown
                                                   : Shown::kPending;

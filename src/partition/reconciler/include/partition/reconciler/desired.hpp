@@ -24,6 +24,7 @@ struct WantedPartition {
   std::uint32_t multicast_groups = 16;
   /// As on the wire; 0 leaves the choice to the manager.
   std::uint32_t resiliency_mode = 0;
+  friend bool operator==(const WantedPartition&, const WantedPartition&) = default;
 };
 
 /// A logical partition that was deleted. Its id never comes back, so what still bears its mark is
@@ -31,6 +32,7 @@ struct WantedPartition {
 struct RetiredPartition {
   Uuid logical_partition{};
   Uuid tenant{};
+  friend bool operator==(const RetiredPartition&, const RetiredPartition&) = default;
 };
 
 /// A host of this domain.
@@ -45,6 +47,7 @@ struct Machine {
   /// It was clear once: whoever put its GPUs into a partition that is not ours did so behind our
   /// back. GPUs of other machines nobody wants are left where they are found, and reported.
   bool was_clear = false;
+  friend bool operator==(const Machine&, const Machine&) = default;
 };
 
 /// A partition of the fabric that is known to be ours although its name does not say so: taken
@@ -60,6 +63,7 @@ struct OwnedPartition {
 struct Permit {
   std::uint32_t id = 0;
   std::string name{};
+  friend bool operator==(const Permit&, const Permit&) = default;
 };
 
 enum class DefaultPartitionPolicy : std::uint8_t {
@@ -92,6 +96,7 @@ struct Desired {
   std::vector<Permit> permits{};
   DefaultPartitionPolicy default_partition = DefaultPartitionPolicy::kDissolve;
   StolenGpuPolicy stolen_gpus = StolenGpuPolicy::kTakeBack;
+  friend bool operator==(const Desired&, const Desired&) = default;
 };
 
 }  // namespace imex::partition::reconciler
