@@ -113,7 +113,11 @@ Answer Fabric::apply(const Request& request, std::size_t gpus_max, bool in_time,
   }
   if (answer.said == Said::kDone) {
     if (in_time) {
-      for (const std::uint64_t gpu : gpus) moved_[gpu] = now_ns;
+      // Who was put into a partition after its deletion was decided is not meant.
+      for (const std::uint64_t gpu : gpus) {
+        const auto& meant = request.gpus;
+        if (std::find(meant.begin(), meant.end(), gpu) != meant.end()) moved_[gpu] = now_ns;
+      }
     }
     changed();
   }
