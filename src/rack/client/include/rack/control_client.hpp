@@ -18,11 +18,12 @@ namespace imex::rack {
 /// docs/formats/rack-control.md says what the fields mean to each kind. What is not set matches
 /// everything.
 struct FaultRequest {
-  std::string kind, domain;
-  std::optional<std::uint32_t> tray, switch_tray, chip, trunk, gpu, link, partition, count, number;
-  std::string method, text;
-  std::optional<double> probability;
-  std::optional<std::uint64_t> after_ms, for_ms, delay_ms;
+  std::string kind{}, domain{};
+  std::optional<std::uint32_t> tray{}, switch_tray{}, chip{}, trunk{}, gpu{}, link{}, partition{},
+      count{}, number{};
+  std::string method{}, text{};
+  std::optional<double> probability{};
+  std::optional<std::uint64_t> after_ms{}, for_ms{}, delay_ms{};
 };
 
 class ControlClient {
