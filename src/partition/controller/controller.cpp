@@ -184,6 +184,9 @@ void Controller::State::follow_leadership() {
     parts.metrics.leading(true);
   }
   term_number = (*term)->number;
+  if (parts.count_logical_partitions) {
+    if (auto count = parts.count_logical_partitions()) parts.metrics.logical_partitions(*count);
+  }
   follow_endpoints(**term);
 }
 

@@ -141,6 +141,12 @@ void ControllerMetrics::stale_partitions(std::uint32_t count) {
   sum_up();
 }
 
+void ControllerMetrics::logical_partitions(std::uint64_t count) {
+  const MutexLock lock(mutex_);
+  logical_partitions_ = static_cast<double>(count);
+  sum_up();
+}
+
 void ControllerMetrics::woken(std::string_view cause) {
   registry_
       .counter("imex_controller_wakes_total", "What made the reconciler look.",
@@ -161,8 +167,8 @@ void ControllerMetrics::sum_up() {
     sum.drift += counts.drift;
     sum.operations_in_doubt += counts.operations_in_doubt;
   }
-  set_gauge("num_logical_partitions",
-            "Logical partitions that touch a domain, summed over domains.", sum.logical_partitions);
+  set_gauge("num_logical_partitions", "Logical partitions that tenants have.",
+            logical_partitions_.value_or(sum.logical_partitions));
   set_gauge("num_physical_partitions", "Physical partitions that are ours.",
             sum.physical_partitions);
   set_gauge("machine_status_updates_count", "Machine observations written in the last passes.",

@@ -39,6 +39,8 @@ using ManagerFactory =
 struct ControllerParts {
   log::Logger& log;
   ControllerMetrics& metrics;
+  /// All logical partitions of the store, for the metric; absent: those that touch a domain.
+  std::function<Result<std::uint64_t>()> count_logical_partitions{};
   /// Replaced in tests.
   std::function<std::chrono::system_clock::time_point()> wall_clock{};
 };

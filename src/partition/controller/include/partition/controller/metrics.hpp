@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,8 @@ class ControllerMetrics {
   void inventory_mismatches(std::uint32_t count);
   /// Rows of partitions that the manager no longer has.
   void stale_partitions(std::uint32_t count);
+  /// Of the whole store; until it is told, the sum over domains is shown.
+  void logical_partitions(std::uint64_t count);
   void woken(std::string_view cause);
   void leading(bool leads);
 
@@ -63,6 +66,7 @@ class ControllerMetrics {
   std::map<DomainId, DomainCounts> domains_ IMEX_GUARDED_BY(mutex_);
   /// Endpoints that do not answer: reason.
   std::map<EndpointId, std::string> unreachable_ IMEX_GUARDED_BY(mutex_);
+  std::optional<double> logical_partitions_ IMEX_GUARDED_BY(mutex_);
   double mismatches_ IMEX_GUARDED_BY(mutex_) = 0;
   double stale_ IMEX_GUARDED_BY(mutex_) = 0;
 };
