@@ -77,24 +77,13 @@ class ControllerE2eTest : public ::testing::Test {
                                            "custom:trays=4,gpus=4,switches=1,chips=2", "--listen",
                                            "127.0.0.1:0", "--log-level", "error"},
                   folder_.path() + "/rack.ready");
-    endpoint_ = "http://" + rack_address(rack_->ready());
+    const nlohmann::json& facts = rack_->ready().at("racks").at(0);
+    endpoint_ = "http://" + facts.at("address").get<std::string>() + ":" +
+                std::to_string(facts.at("port").get<int>());
     fabric::nmxc::Options options;
     options.endpoints = {endpoint_};
     options.gateway_id = "the test";
     fabric_ = must(fabric::nmxc::open(options));
-  }
-
-  /// The first "address" or port of the ready line, whatever the rest of it says.
-  static std::string rack_address(const nlohmann::json& ready) {
-    for (const auto& [key, value] : ready.items()) {
-      if (key == "address" && value.is_string()) return value.get<std::string>();
-      if ((key == "port" || key == "nmx_c_port") && value.is_number()) {
-        return "127.0.0.1:" + std::to_string(value.get<int>());
-      }
-      if (!value.is_structured()) continue;
-      if (std::string found = rack_address(value); !found.empty()) return found;
-    }
-    return {};
   }
 
   Program start_controller() {

@@ -129,12 +129,6 @@ void ControllerMetrics::forget(const DomainId& domain) {
   sum_up();
 }
 
-void ControllerMetrics::inventory_mismatches(std::uint32_t count) {
-  const MutexLock lock(mutex_);
-  mismatches_ += count;
-  sum_up();
-}
-
 void ControllerMetrics::stale_partitions(std::uint32_t count) {
   const MutexLock lock(mutex_);
   stale_ += count;
@@ -166,6 +160,7 @@ void ControllerMetrics::sum_up() {
     sum.machine_updates += counts.machine_updates;
     sum.drift += counts.drift;
     sum.operations_in_doubt += counts.operations_in_doubt;
+    sum.mismatches += counts.mismatches;
   }
   set_gauge("num_logical_partitions", "Logical partitions that tenants have.",
             logical_partitions_.value_or(sum.logical_partitions));
@@ -174,7 +169,7 @@ void ControllerMetrics::sum_up() {
   set_gauge("machine_status_updates_count", "Machine observations written in the last passes.",
             sum.machine_updates);
   set_gauge("nvlink_info_mismatches", "Machines whose stored GPUs differed from the manager's.",
-            mismatches_);
+            sum.mismatches);
   set_gauge("stale_partitions_deleted", "Rows of partitions that the managers no longer had.",
             stale_);
   set_gauge("nmxc_connect_error_count", "Endpoints that could not be reached when last tried.",

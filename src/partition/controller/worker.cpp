@@ -396,17 +396,6 @@ void Worker::measure(const reconciler::Report& report, const DesiredDomain& want
     parts_.common.metrics.config_pending(
         std::max(Nanos(0), Nanos(wall_now() - machine.config_changed)));
   }
-  std::uint32_t mismatches = 0;
-  for (const DesiredMachine& machine : wanted.machines) {
-    for (const DesiredGpu& gpu : machine.gpus) {
-      const fabric::ObservedGpu* seen = snapshot_.find_gpu(gpu.uid);
-      if (gpu.uid != 0 && seen == nullptr) {
-        ++mismatches;
-        break;
-      }
-    }
-  }
-  if (mismatches != 0) parts_.common.metrics.inventory_mismatches(mismatches);
 }
 
 }  // namespace imex::partition

@@ -189,6 +189,12 @@ DomainCounts counts_of(const DesiredDomain& wanted, const fabric::Snapshot& snap
                     [](const auto& status) { return status.partition_id != 0; }));
   counts.machine_updates = static_cast<double>(wanted.machines.size());
   counts.drift = static_cast<double>(report.decision.drift.size());
+  counts.mismatches = static_cast<double>(std::count_if(
+      wanted.machines.begin(), wanted.machines.end(), [&](const DesiredMachine& machine) {
+        return std::any_of(machine.gpus.begin(), machine.gpus.end(), [&](const DesiredGpu& gpu) {
+          return gpu.uid != 0 && snapshot.find_gpu(gpu.uid) == nullptr;
+        });
+      }));
   return counts;
 }
 

@@ -28,6 +28,8 @@ struct DomainCounts {
   double machine_updates = 0;
   double drift = 0;
   double operations_in_doubt = 0;
+  /// Machines of which GPUs are not where the store has them.
+  double mismatches = 0;
 };
 
 /// Thread-safe. Every metric exists from the start, so that a missing series means a stopped
@@ -46,9 +48,7 @@ class ControllerMetrics {
   void contact(const EndpointId& endpoint, const std::string& error, std::string_view reason);
   void domain(const DomainId& domain, const DomainCounts& counts);
   void forget(const DomainId& domain);
-  /// Machines whose GPUs, or places, are others than stored.
-  void inventory_mismatches(std::uint32_t count);
-  /// Rows of partitions that the manager no longer has.
+  /// Rows of partitions that the manager no longer had; counted up.
   void stale_partitions(std::uint32_t count);
   /// Of the whole store; until it is told, the sum over domains is shown.
   void logical_partitions(std::uint64_t count);
@@ -67,7 +67,6 @@ class ControllerMetrics {
   /// Endpoints that do not answer: reason.
   std::map<EndpointId, std::string> unreachable_ IMEX_GUARDED_BY(mutex_);
   std::optional<double> logical_partitions_ IMEX_GUARDED_BY(mutex_);
-  double mismatches_ IMEX_GUARDED_BY(mutex_) = 0;
   double stale_ IMEX_GUARDED_BY(mutex_) = 0;
 };
 
