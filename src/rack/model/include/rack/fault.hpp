@@ -96,18 +96,19 @@ struct FaultFacts {
 struct Fault {
   std::uint64_t id = 0;  ///< given by FaultSet
   FaultKind kind = FaultKind::kLinkDown;
-  std::optional<unsigned> tray, switch_tray, chip, trunk;  ///< numbered over the domain, from 0
-  std::optional<std::uint32_t> gpu;                        ///< module id within `tray`
-  std::optional<unsigned> link;                            ///< of a GPU, from 1
-  std::optional<std::uint32_t> partition;
-  std::string method;
+  std::optional<unsigned> tray{}, switch_tray{}, chip{},
+      trunk{};                         ///< numbered over the domain, from 0
+  std::optional<std::uint32_t> gpu{};  ///< module id within `tray`
+  std::optional<unsigned> link{};      ///< of a GPU, from 1
+  std::optional<std::uint32_t> partition{};
+  std::string method{};
   double probability = 1;
-  std::optional<std::uint32_t> count;  ///< calls, flaps
-  Time starts, ends = kNever;
-  Nanos delay{0};    ///< how slow, how late, for how long, how often; 0: the default of the kind
-  std::string text;  ///< see the kind
-  std::optional<std::uint32_t> number;  ///< see the kind
-  bool begun = false;                   ///< kState: holds now; decided by probability at the start
+  std::optional<std::uint32_t> count{};  ///< calls, flaps
+  Time starts{}, ends = kNever;
+  Nanos delay{0};      ///< how slow, how late, for how long, how often; 0: the default of the kind
+  std::string text{};  ///< see the kind
+  std::optional<std::uint32_t> number{};  ///< see the kind
+  bool begun = false;  ///< kState: holds now; decided by probability at the start
 
   [[nodiscard]] Nanos delay_or_default() const noexcept;
 };
