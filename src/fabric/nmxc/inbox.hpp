@@ -1,4 +1,4 @@
-/// Between gRPC's threads, which hear, and the watcher's, which tells.
+/// Between the thread of a stream, which hears, and the watcher's, which tells.
 #pragma once
 
 #include <deque>

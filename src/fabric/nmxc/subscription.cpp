@@ -1,8 +1,11 @@
 #include "subscription.hpp"
 
-#include <grpcpp/support/client_callback.h>
+#include <thread>
+
+#include <grpcpp/support/sync_stream.h>
 
 #include "answer.hpp"
+#include "os/thread.hpp"
 
 namespace imex::fabric::nmxc {
 namespace {
@@ -12,53 +15,44 @@ bool is_heartbeat(const pb::ServerNotification& notification) {
 }
 bool is_heartbeat(const pb::DraftServerNotification& /*notification*/) { return false; }
 
+/// Reads on a thread of its own: a reader that blocks is ended by cancelling its call.
 template <class Request, class Notification>
-class Stream final : public Subscription, private grpc::ClientReadReactor<Notification> {
+class Stream final : public Subscription {
  public:
   template <class Stub>
   Stream(std::shared_ptr<Session> session, Stub& stub, Request request, Inbox& inbox,
          std::uint64_t number)
-      : session_(std::move(session)), request_(std::move(request)), inbox_(inbox), number_(number) {
-    stub.async()->Subscribe(&context_, &request_, this);
-    this->StartRead(&notification_);
-    this->StartCall();
+      : session_(std::move(session)), inbox_(inbox), number_(number) {
+    const os::SignalsBlocked blocked;
+    thread_ = std::thread([this, &stub, sent = std::move(request)] {
+      os::name_this_thread("nmxc-stream");
+      read_all(*stub.Subscribe(&context_, sent));
+    });
   }
   ~Stream() override {
     context_.TryCancel();
-    const MutexLock lock(mutex_);
-    // gRPC calls OnDone for every call that was started; until then it uses our members.
-    while (!done_)
-      static_cast<void>(
-          is_done_.wait_until(mutex_, std::chrono::steady_clock::now() + std::chrono::seconds(1)));
+    thread_.join();
   }
 
  private:
-  void OnReadDone(bool ok) override {
-    if (!ok) return;  // OnDone tells why
-    if (notification_.has_subscription_response()) {
-      const auto code =
-          static_cast<NmxCode>(notification_.subscription_response().server_header().return_code());
-      if (code != NmxCode::kSuccess) inbox_.refused(number_, code);
+  void read_all(grpc::ClientReader<Notification>& reader) {
+    Notification notification;
+    while (reader.Read(&notification)) {
+      if (notification.has_subscription_response()) {
+        const auto code = static_cast<NmxCode>(
+            notification.subscription_response().server_header().return_code());
+        if (code != NmxCode::kSuccess) inbox_.refused(number_, code);
+      }
+      inbox_.heard(number_, read_event(notification), is_heartbeat(notification));
     }
-    inbox_.heard(number_, read_event(notification_), is_heartbeat(notification_));
-    this->StartRead(&notification_);
-  }
-  void OnDone(const grpc::Status& status) override {
-    inbox_.ended(number_, status);
-    const MutexLock lock(mutex_);
-    done_ = true;
-    is_done_.notify_all();
+    inbox_.ended(number_, reader.Finish());
   }
 
   const std::shared_ptr<Session> session_;  ///< keeps the channel
-  const Request request_;
   Inbox& inbox_;
   const std::uint64_t number_;
   grpc::ClientContext context_;
-  Notification notification_;  ///< of gRPC's threads, one at a time
-  Mutex mutex_;
-  CondVar is_done_;
-  bool done_ IMEX_GUARDED_BY(mutex_) = false;
+  std::thread thread_;
 };
 
 }  // namespace

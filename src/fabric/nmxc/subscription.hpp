@@ -10,7 +10,7 @@ namespace imex::fabric::nmxc {
 
 class Subscription {
  public:
-  /// Cancels the stream and waits until gRPC is done with it; nothing is put into the inbox after
+  /// Cancels the stream and waits for its thread; nothing is put into the inbox after
   /// that.
   virtual ~Subscription() = default;
   Subscription() = default;
