@@ -31,7 +31,8 @@ class Body {
 
   [[nodiscard]] std::optional<std::string> text(std::string_view field, std::size_t length_max);
   /// 2 to 256 characters, no white space at either end.
-  [[nodiscard]] std::optional<std::string> name(std::string_view field, std::size_t length_max = 256);
+  [[nodiscard]] std::optional<std::string> name(std::string_view field,
+                                                std::size_t length_max = 256);
   [[nodiscard]] std::optional<Uuid> uuid(std::string_view field);
   [[nodiscard]] std::optional<bool> boolean(std::string_view field);
   [[nodiscard]] std::optional<std::int64_t> integer(std::string_view field, std::int64_t min,
