@@ -27,8 +27,9 @@ Result<RackEntry*> named_rack(Rack& rack, const json& request) {
 }
 
 json rack_facts(RackEntry& entry, const std::string& address) {
-  MutexLock lock(entry.host->mutex);
-  const Domain& domain = entry.host->domain;
+  DomainHost& host = *entry.host;
+  MutexLock lock(host.mutex);
+  Domain& domain = host.domain;
   json serials = json::array();
   for (unsigned chassis = 0; chassis < domain.shape().chassis; ++chassis)
     serials.push_back(domain.chassis_serial(chassis));
@@ -51,7 +52,7 @@ json rack_facts(RackEntry& entry, const std::string& address) {
           {"groups_left", domain.groups_left()},
           {"control_plane", static_cast<unsigned>(domain.control_plane())},
           {"controller_health", static_cast<unsigned>(domain.controller_health())},
-          {"subscribers", entry.host->subscriber_count()},
+          {"subscribers", host.subscriber_count()},
           {"faults", domain.faults().all().size()}};
 }
 
@@ -65,11 +66,12 @@ json status(Rack& rack) {
 Result<json> list_faults(Rack& rack, const json& /*request*/) {
   json found = json::array();
   for (RackEntry& entry : rack.entries()) {
-    MutexLock lock(entry.host->mutex);
+    DomainHost& host = *entry.host;
+    MutexLock lock(host.mutex);
     const Time now = os::now();
-    for (const auto& [id, fault] : entry.host->domain.faults().all()) {
+    for (const auto& [id, fault] : host.domain.faults().all()) {
       json one = fault_to_json(fault, now);
-      one["domain"] = entry.host->domain.options().name;
+      one["domain"] = host.domain.options().name;
       found.push_back(std::move(one));
     }
   }
@@ -93,9 +95,10 @@ Result<json> set_fault(Rack& rack, const json& request) {
   IMEX_TRY(RackEntry* const entry, named_rack(rack, request));
   std::uint64_t id = 0;
   {
-    MutexLock lock(entry->host->mutex);
-    IMEX_TRY(id, entry->host->domain.inject(std::move(fault), now));
-    entry->host->settle(nullptr, {});
+    DomainHost& host = *entry->host;
+    MutexLock lock(host.mutex);
+    IMEX_TRY(id, host.domain.inject(std::move(fault), now));
+    host.settle(nullptr, {});
   }
   rack.pulse();
   return json{{"id", id}};
@@ -121,11 +124,12 @@ Result<json> clear_faults(Rack& rack, const json& request) {
   if (of_manager && rack.manager() != nullptr) count += rack.manager()->clear_faults(id, kind);
   if (of_manager && (id || kind)) where.clear();
   for (RackEntry* entry : where) {
-    MutexLock lock(entry->host->mutex);
-    Domain& domain = entry->host->domain;
+    DomainHost& host = *entry->host;
+    MutexLock lock(host.mutex);
+    Domain& domain = host.domain;
     count +=
         id ? (domain.clear_fault(*id, os::now()) ? 1U : 0U) : domain.clear_faults(kind, os::now());
-    entry->host->settle(nullptr, {});
+    host.settle(nullptr, {});
   }
   if (id && count == 0) return fail(Errc::kNotFound, fmt::format("fault {}: there is none", *id));
   rack.pulse();
@@ -134,12 +138,13 @@ Result<json> clear_faults(Rack& rack, const json& request) {
 
 Result<json> list_partitions(Rack& rack, const json& request) {
   IMEX_TRY(RackEntry* const entry, named_rack(rack, request));
-  MutexLock lock(entry->host->mutex);
-  entry->host->domain.advance(os::now());
+  DomainHost& host = *entry->host;
+  MutexLock lock(host.mutex);
+  host.domain.advance(os::now());
   json found = json::array();
-  for (const Partition* partition : entry->host->domain.partitions()) {
+  for (const Partition* partition : host.domain.partitions()) {
     json one = partition_to_json(*partition);
-    one["health"] = static_cast<unsigned>(entry->host->domain.partition_health(*partition));
+    one["health"] = static_cast<unsigned>(host.domain.partition_health(*partition));
     found.push_back(std::move(one));
   }
   return json{{"partitions", std::move(found)}};
@@ -148,8 +153,9 @@ Result<json> list_partitions(Rack& rack, const json& request) {
 Result<json> show_nvml(Rack& rack, const json& request) {
   IMEX_TRY(RackEntry* const entry, named_rack(rack, request));
   IMEX_TRY(const auto tray, json_number(request, "tray", UINT32_MAX));
-  MutexLock lock(entry->host->mutex);
-  const Domain& domain = entry->host->domain;
+  DomainHost& host = *entry->host;
+  MutexLock lock(host.mutex);
+  Domain& domain = host.domain;
   if (!tray || *tray >= domain.shape().tray_count()) {
     return fail(Errc::kInvalidArgument,
                 fmt::format("tray: want 0 to {}", domain.shape().tray_count() - 1));
@@ -178,8 +184,9 @@ Result<json> reset_gpu(Rack& rack, const json& request) {
   IMEX_TRY(RackEntry* const entry, named_rack(rack, request));
   IMEX_TRY(const auto tray, json_number(request, "tray", UINT32_MAX));
   IMEX_TRY(const auto module, json_number(request, "gpu", UINT32_MAX));
-  MutexLock lock(entry->host->mutex);
-  Domain& domain = entry->host->domain;
+  DomainHost& host = *entry->host;
+  MutexLock lock(host.mutex);
+  Domain& domain = host.domain;
   if (!tray || *tray >= domain.shape().tray_count()) {
     return fail(Errc::kInvalidArgument,
                 fmt::format("tray: want 0 to {}", domain.shape().tray_count() - 1));
@@ -190,14 +197,15 @@ Result<json> reset_gpu(Rack& rack, const json& request) {
   }
   domain.advance(os::now());
   domain.reset_gpu(static_cast<unsigned>(*tray), static_cast<std::uint32_t>(module.value_or(0)));
-  entry->host->settle(nullptr, {});
+  host.settle(nullptr, {});
   return json::object();
 }
 
 Result<json> forget(Rack& rack, const json& /*request*/) {
   for (RackEntry& entry : rack.entries()) {
-    MutexLock lock(entry.host->mutex);
-    entry.host->forget();
+    DomainHost& host = *entry.host;
+    MutexLock lock(host.mutex);
+    host.forget();
   }
   return json::object();
 }
