@@ -20,17 +20,17 @@ enum class FabricProtocol : std::uint8_t { kNmxC, kNmxM };
 /// manager behind two addresses): they are equivalent, the reconciler fails over between them.
 /// Credentials lie sealed beside it and come only through ReconcilerStore::credentials().
 struct Endpoint {
-  EndpointId id;
-  SiteId site;
+  EndpointId id{};
+  SiteId site{};
   FabricProtocol protocol = FabricProtocol::kNmxC;
-  std::string url;             ///< http://host:port is plaintext, https:// is TLS
-  std::string chassis_serial;  ///< may be empty: then only `domain` groups it
-  std::string tls_authority;   ///< name for SNI and verification; empty: host of the url
+  std::string url{};             ///< http://host:port is plaintext, https:// is TLS
+  std::string chassis_serial{};  ///< may be empty: then only `domain` groups it
+  std::string tls_authority{};   ///< name for SNI and verification; empty: host of the url
   bool verify_server = true;
   bool has_credentials = false;
-  std::optional<DomainId> domain;  ///< learned from Hello
-  std::string state;               ///< last word of the reconciler: "reachable", or what is wrong
-  std::optional<WallTime> last_contact;
+  std::optional<DomainId> domain{};  ///< learned from Hello
+  std::string state{};               ///< last word of the reconciler: "reachable", or what is wrong
+  std::optional<WallTime> last_contact{};
   WallTime created{}, updated{};
 };
 
@@ -43,13 +43,13 @@ struct DomainLimits {
 
 /// All GPUs that one set of NVLink switches connects.
 struct Domain {
-  DomainId id;
-  SiteId site;
-  std::string manager;  ///< app_uuid of the fabric manager: a change means failover
-  std::string manager_version;
-  std::string control_plane;  ///< "configured", "offline", ...
-  DomainLimits limits;
-  std::optional<WallTime> observed_at;  ///< of the last complete observation
+  DomainId id{};
+  SiteId site{};
+  std::string manager{};  ///< app_uuid of the fabric manager: a change means failover
+  std::string manager_version{};
+  std::string control_plane{};  ///< "configured", "offline", ...
+  DomainLimits limits{};
+  std::optional<WallTime> observed_at{};  ///< of the last complete observation
   WallTime created{}, updated{};
 };
 
@@ -64,37 +64,37 @@ struct Gpu {
 
 /// A compute tray and the host in it. Found through the fabric managers' GPU lists.
 struct Machine {
-  MachineId id;
-  SiteId site;
-  std::optional<InstanceTypeId> instance_type;
-  std::optional<InstanceId> instance;
-  Labels labels;
+  MachineId id{};
+  SiteId site{};
+  std::optional<InstanceTypeId> instance_type{};
+  std::optional<InstanceId> instance{};
+  Labels labels{};
   /// kReady: may be offered. kReset: released, its GPUs not yet seen outside tenants' partitions.
   /// kInUse, kMaintenance, kUnknown (no longer listed), kInitializing (not yet seen free).
   Status status = Status::kInitializing;
-  std::string maintenance_message;
-  std::string product_name;
+  std::string maintenance_message{};
+  std::string product_name{};
 
-  std::optional<DomainId> domain;
-  std::string chassis_serial;
+  std::optional<DomainId> domain{};
+  std::string chassis_serial{};
   std::uint32_t tray_index = 0;
   std::uint32_t slot_id = 0;
   std::uint32_t host_id = 0;
-  std::vector<Gpu> gpus;  ///< by device_instance
-  std::optional<WallTime> observed_at;
+  std::vector<Gpu> gpus{};  ///< by device_instance
+  std::optional<WallTime> observed_at{};
   WallTime created{}, updated{};
 };
 
 /// A partition of the fabric manager that is ours: it serves one logical partition in one domain.
 /// (domain, fabric_id) and (domain, logical partition) are unique.
 struct PhysicalPartition {
-  PhysicalPartitionId id;
-  DomainId domain;
+  PhysicalPartitionId id{};
+  DomainId domain{};
   std::uint32_t fabric_id = 0;
-  LogicalPartitionId partition;
-  TenantId tenant;
-  std::string name;  ///< in the fabric manager; carries the logical partition's id
-  std::vector<std::uint64_t> gpu_uids;  ///< as last observed, sorted
+  LogicalPartitionId partition{};
+  TenantId tenant{};
+  std::string name{};  ///< in the fabric manager; carries the logical partition's id
+  std::vector<std::uint64_t> gpu_uids{};  ///< as last observed, sorted
   Health health = Health::kUnknown;
   std::uint32_t multicast_groups = 0;
   WallTime created{}, updated{};

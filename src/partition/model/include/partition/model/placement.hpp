@@ -21,14 +21,14 @@ enum class DomainRule : std::uint8_t {
 
 /// A machine that could be given now, and its domain.
 struct FreeMachine {
-  MachineId id;
-  std::optional<DomainId> domain;  ///< none: not in any NVLink domain
+  MachineId id{};
+  std::optional<DomainId> domain{};  ///< none: not in any NVLink domain
   std::uint32_t tray_index = 0;
 };
 
 /// A domain as placement sees it.
 struct PlacementDomain {
-  DomainId id;
+  DomainId id{};
   /// GPUs of the request's logical partitions that are there already.
   std::uint32_t members = 0;
   /// Free machines that are promised to others and may not be taken.
@@ -46,13 +46,13 @@ struct PlacementRequest {
 };
 
 struct DomainRoom {
-  DomainId id;
+  DomainId id{};
   std::uint32_t free = 0;  ///< that this request could take
 };
 
 /// The chosen machines, in the order of the instances.
 struct Placement {
-  std::vector<MachineId> machines;
+  std::vector<MachineId> machines{};
 };
 
 /// Machines of one domain are taken in the order of their trays. Among domains that have room the

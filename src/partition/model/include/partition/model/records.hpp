@@ -17,18 +17,18 @@ using Labels = std::map<std::string, std::string>;
 
 /// An organisation that consumes; made by its first `GET tenant/current`.
 struct Tenant {
-  TenantId id;
-  std::string org;
-  std::string display_name;
+  TenantId id{};
+  std::string org{};
+  std::string display_name{};
   bool targeted_instance_creation = false;
   WallTime created{}, updated{};
 };
 
 /// An organisation that owns sites and machines.
 struct Provider {
-  ProviderId id;
-  std::string org;
-  std::string display_name;
+  ProviderId id{};
+  std::string org{};
+  std::string display_name{};
   WallTime created{}, updated{};
 };
 
@@ -42,11 +42,11 @@ struct SiteCapabilities {
 };
 
 struct Site {
-  SiteId id;
-  ProviderId provider;
-  std::string name;
-  std::optional<std::string> description;
-  SiteCapabilities capabilities;
+  SiteId id{};
+  ProviderId provider{};
+  std::string name{};
+  std::optional<std::string> description{};
+  SiteCapabilities capabilities{};
   Status status = Status::kRegistered;
   /// JSON object of what is only kept and echoed (location, contact, serial console).
   std::string extra_json = "{}";
@@ -55,12 +55,12 @@ struct Site {
 
 /// Machines that can stand for one another.
 struct InstanceType {
-  InstanceTypeId id;
-  ProviderId provider;
-  SiteId site;
-  std::string name;
-  std::optional<std::string> description;
-  Labels labels;
+  InstanceTypeId id{};
+  ProviderId provider{};
+  SiteId site{};
+  std::string name{};
+  std::optional<std::string> description{};
+  Labels labels{};
   /// GPUs behind NVLink of each machine: the count of the capability {GPU, NVLink}; 0 if none.
   std::uint32_t nvlink_gpus = 0;
   /// JSON array of capabilities as given.
@@ -71,28 +71,28 @@ struct InstanceType {
 
 /// So many machines of a type, granted to a tenant at a site.
 struct Allocation {
-  AllocationId id;
-  std::string name;
-  std::optional<std::string> description;
-  ProviderId provider;
-  TenantId tenant;
-  SiteId site;
-  InstanceTypeId instance_type;
+  AllocationId id{};
+  std::string name{};
+  std::optional<std::string> description{};
+  ProviderId provider{};
+  TenantId tenant{};
+  SiteId site{};
+  InstanceTypeId instance_type{};
   std::uint32_t machines = 0;
   Status status = Status::kRegistered;
   WallTime created{}, updated{};
 };
 
 struct Vpc {
-  VpcId id;
-  TenantId tenant;
-  SiteId site;
-  std::string name;
-  std::optional<std::string> description;
-  Labels labels;
+  VpcId id{};
+  TenantId tenant{};
+  SiteId site{};
+  std::string name{};
+  std::optional<std::string> description{};
+  Labels labels{};
   /// The VPC default: new instances without nvLinkInterfaces get all their GPUs put there.
-  std::optional<LogicalPartitionId> default_partition;
-  std::string network_virtualization_type;
+  std::optional<LogicalPartitionId> default_partition{};
+  std::string network_virtualization_type{};
   Status status = Status::kReady;
   std::string extra_json = "{}";  ///< adjacent keys, kept and echoed
   WallTime created{}, updated{};
@@ -100,39 +100,39 @@ struct Vpc {
 
 /// The last failure of what was done for an object.
 struct LastError {
-  std::string message;
+  std::string message{};
   WallTime at{};
   std::uint64_t count = 0;  ///< failures since the object last converged
 };
 
 /// What a tenant asks for; becomes one physical partition in each domain it touches.
 struct LogicalPartition {
-  LogicalPartitionId id;
-  TenantId tenant;
-  SiteId site;
-  std::string name;
-  std::optional<std::string> description;
+  LogicalPartitionId id{};
+  TenantId tenant{};
+  SiteId site{};
+  std::string name{};
+  std::optional<std::string> description{};
   /// kDeleting: accepts no members, goes once its physical partitions are gone.
   Status status = Status::kReady;
   /// Grows with each write; a compare of versions is the optimistic lock.
   std::uint64_t version = 1;
   ResiliencyMode resiliency = ResiliencyMode::kUnset;
   std::uint32_t multicast_groups = 16;  ///< wanted per physical partition; a multiple of 4
-  std::optional<LastError> last_error;
+  std::optional<LastError> last_error{};
   WallTime created{}, updated{};
 };
 
 /// A tenant's hold on one machine.
 struct Instance {
-  InstanceId id;
-  TenantId tenant;
-  SiteId site;
-  VpcId vpc;
-  std::optional<InstanceTypeId> instance_type;
-  MachineId machine;
-  std::string name;
-  std::optional<std::string> description;
-  Labels labels;
+  InstanceId id{};
+  TenantId tenant{};
+  SiteId site{};
+  VpcId vpc{};
+  std::optional<InstanceTypeId> instance_type{};
+  MachineId machine{};
+  std::string name{};
+  std::optional<std::string> description{};
+  Labels labels{};
   Status status = Status::kPending;
   /// Grows with each change of its NVLink configuration; `config_changed` is when it last did.
   std::uint64_t version = 1;
@@ -145,36 +145,36 @@ struct Instance {
 
 /// Binds one GPU of an instance to a logical partition.
 struct NvlinkInterface {
-  InterfaceId id;
-  InstanceId instance;
-  TenantId tenant;
-  SiteId site;
-  LogicalPartitionId partition;
+  InterfaceId id{};
+  InstanceId instance{};
+  TenantId tenant{};
+  SiteId site{};
+  LogicalPartitionId partition{};
   std::uint32_t device_instance = 0;
   /// kPending: written, not observed. kReady: observed where it should be. kDeleting: replaced,
   /// row goes once the GPU is seen elsewhere.
   Status status = Status::kPending;
-  std::optional<DomainId> domain;        ///< as observed
-  std::optional<std::uint64_t> gpu_uid;  ///< as observed
-  std::optional<LastError> last_error;
+  std::optional<DomainId> domain{};        ///< as observed
+  std::optional<std::uint64_t> gpu_uid{};  ///< as observed
+  std::optional<LastError> last_error{};
   WallTime created{}, updated{};
 };
 
 /// One entry of an object's history: newest first in answers.
 struct StatusDetail {
   Status status = Status::kPending;
-  std::string message;  ///< why; empty: null in answers
+  std::string message{};  ///< why; empty: null in answers
   WallTime created{}, updated{};
 };
 
 /// So many trays of a domain, kept free for a logical partition until `expires`.
 struct Reservation {
-  ReservationId id;
-  TenantId tenant;
-  SiteId site;
-  LogicalPartitionId partition;
-  DomainId domain;
-  InstanceTypeId instance_type;
+  ReservationId id{};
+  TenantId tenant{};
+  SiteId site{};
+  LogicalPartitionId partition{};
+  DomainId domain{};
+  InstanceTypeId instance_type{};
   std::uint32_t trays = 0;
   WallTime expires{};
   WallTime created{}, updated{};
@@ -184,13 +184,13 @@ struct Reservation {
 struct AuditRecord {
   std::uint64_t sequence = 0;
   WallTime at{};
-  std::string actor;   ///< subject of the token, or "reconciler"
-  std::string org;     ///< of the caller; empty for the controller itself
-  std::string action;  ///< "create", "update", "delete", "observe"
+  std::string actor{};   ///< subject of the token, or "reconciler"
+  std::string org{};     ///< of the caller; empty for the controller itself
+  std::string action{};  ///< "create", "update", "delete", "observe"
   Kind kind = Kind::kTenant;
-  std::string object;     ///< its id
-  std::string from_json;  ///< the former values of what changed; "null" for a creation
-  std::string to_json;    ///< the new ones; "null" for a deletion
+  std::string object{};     ///< its id
+  std::string from_json{};  ///< the former values of what changed; "null" for a creation
+  std::string to_json{};    ///< the new ones; "null" for a deletion
 };
 
 }  // namespace imex::partition

@@ -23,18 +23,18 @@ struct Term {
 
 /// What an endpoint is spoken to with; all empty where none was given.
 struct EndpointCredentials {
-  std::string user;
-  log::Secret password;
-  std::string ca_certificate_path;
-  std::string client_certificate_path;
-  std::string client_key_path;
+  std::string user{};
+  log::Secret password{};
+  std::string ca_certificate_path{};
+  std::string client_certificate_path{};
+  std::string client_key_path{};
 };
 
 /// What begin_operation() found. `fresh` false: this key was begun before; `record` says how it
 /// stands, and the call must not be made again when it is finished.
 struct BegunOperation {
   bool fresh = false;
-  OperationRecord record;
+  OperationRecord record{};
 };
 
 /// Thread-safe; calls block for a transaction. Errors of all: kUnavailable (database; retry later),
