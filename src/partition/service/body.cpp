@@ -50,16 +50,17 @@ bool digits(std::string_view text, std::size_t at, std::size_t count, int& out) 
 }  // namespace
 
 std::size_t characters(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }));
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U;
+  }));
 }
 
 std::optional<WallTime> parse_time(std::string_view text) {
   int year = 0, month = 0, day = 0, hour = 0, minute = 0, second = 0;
   if (!digits(text, 0, 4, year) || !digits(text, 5, 2, month) || !digits(text, 8, 2, day) ||
       !digits(text, 11, 2, hour) || !digits(text, 14, 2, minute) || !digits(text, 17, 2, second) ||
-      text[4] != '-' || text[7] != '-' || (text[10] != 'T' && text[10] != 't') ||
-      text[13] != ':' || text[16] != ':')
+      text[4] != '-' || text[7] != '-' || (text[10] != 'T' && text[10] != 't') || text[13] != ':' ||
+      text[16] != ':')
     return std::nullopt;
   const std::chrono::year_month_day date{std::chrono::year(year),
                                          std::chrono::month(static_cast<unsigned>(month)),
@@ -142,8 +143,8 @@ std::optional<std::string> Body::text(std::string_view field, std::size_t length
   }
   const auto& text = value->get_ref<const std::string&>();
   if (characters(text) > length_max) {
-    wrong(field, fmt::format("must have at most {} characters, has {}", length_max,
-                             characters(text)));
+    wrong(field,
+          fmt::format("must have at most {} characters, has {}", length_max, characters(text)));
     return std::nullopt;
   }
   if (text.find('\0') != std::string::npos) {
@@ -259,21 +260,37 @@ std::string Body::keep(std::initializer_list<std::string_view> fields,
   return json::text_of(kept);
 }
 
+Answer writing_body(Store& store, const Request& request, Checked<void> (*need)(const Caller&),
+                    const std::function<Checked<Answer>(WriteTransaction&, Body&)>& work) {
+  if (auto role = need(request.caller); !role) return answer_of(refuse(role.error()));
+  Checked<Body> body = Body::parse(request.body);
+  if (!body) return answer_of(refuse(body.error()));
+  return writing(store, request, [&](WriteTransaction& t) { return work(t, *body); });
+}
+
 // ---- Refusals ----------------------------------------------------------------------------------
 
 Refusal refusal_of(const Error& error) {
   const auto status = [&] {
     switch (error.code) {
-      case Errc::kInvalidArgument: return 400;
-      case Errc::kPermissionDenied: return 403;
-      case Errc::kNotFound: return 404;
-      case Errc::kAlreadyExists: return 409;
-      case Errc::kFailedPrecondition: return 412;
-      case Errc::kUnsupported: return 501;
+      case Errc::kInvalidArgument:
+        return 400;
+      case Errc::kPermissionDenied:
+        return 403;
+      case Errc::kNotFound:
+        return 404;
+      case Errc::kAlreadyExists:
+        return 409;
+      case Errc::kFailedPrecondition:
+        return 412;
+      case Errc::kUnsupported:
+        return 501;
       case Errc::kResourceExhausted:
       case Errc::kUnavailable:
-      case Errc::kDeadlineExceeded: return 503;
-      default: return 500;
+      case Errc::kDeadlineExceeded:
+        return 503;
+      default:
+        return 500;
     }
   }();
   // What happened inside the database is for the log, not for tenants.

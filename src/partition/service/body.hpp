@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "context.hpp"
 #include "partition/model/records.hpp"
 #include "refusal.hpp"
 
@@ -31,7 +33,8 @@ class Body {
 
   [[nodiscard]] std::optional<std::string> text(std::string_view field, std::size_t length_max);
   /// 2 to 256 characters, no white space at either end.
-  [[nodiscard]] std::optional<std::string> name(std::string_view field, std::size_t length_max = 256);
+  [[nodiscard]] std::optional<std::string> name(std::string_view field,
+                                                std::size_t length_max = 256);
   [[nodiscard]] std::optional<Uuid> uuid(std::string_view field);
   [[nodiscard]] std::optional<bool> boolean(std::string_view field);
   [[nodiscard]] std::optional<std::int64_t> integer(std::string_view field, std::int64_t min,
@@ -56,6 +59,12 @@ class Body {
   std::string prefix_;
   std::map<std::string, std::string> problems_;
 };
+
+/// As writing(), with a body. Role and body are looked at first, outside of the transaction: the
+/// writer's thread is one for all, and must not read ten megabytes of somebody's JSON.
+[[nodiscard]] Answer writing_body(
+    Store& store, const Request& request, Checked<void> (*need)(const Caller&),
+    const std::function<Checked<Answer>(WriteTransaction&, Body&)>& work);
 
 /// Length in characters (code points) of what is valid UTF-8.
 [[nodiscard]] std::size_t characters(std::string_view text);

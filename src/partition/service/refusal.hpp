@@ -45,14 +45,14 @@ using Checked = tl::expected<T, Refusal>;
 }  // namespace imex::partition
 
 // IMEX_GET(auto x, expression): as IMEX_TRY, out of a function that returns Checked<>.
-#define IMEX_GET_VALUE(name, declaration, ...)                             \
-  auto name = (__VA_ARGS__);                                               \
-  if (!name) return ::imex::partition::refuse(std::move(name).error());    \
+#define IMEX_GET_VALUE(name, declaration, ...)                          \
+  auto name = (__VA_ARGS__);                                            \
+  if (!name) return ::imex::partition::refuse(std::move(name).error()); \
   declaration = std::move(*name)
 #define IMEX_GET(declaration, ...) \
   IMEX_GET_VALUE(IMEX_CONCAT(imex_get_, __LINE__), declaration, __VA_ARGS__)
-#define IMEX_PASS(...)                                                     \
-  do {                                                                     \
-    if (auto imex_passed = (__VA_ARGS__); !imex_passed)                    \
-      return ::imex::partition::refuse(std::move(imex_passed).error());    \
+#define IMEX_PASS(...)                                                  \
+  do {                                                                  \
+    if (auto imex_passed = (__VA_ARGS__); !imex_passed)                 \
+      return ::imex::partition::refuse(std::move(imex_passed).error()); \
   } while (false)

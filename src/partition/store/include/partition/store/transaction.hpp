@@ -118,6 +118,9 @@ class ReadTransaction {
   /// Where GPUs of these partitions were observed.
   [[nodiscard]] Result<std::vector<DomainMembers>> members(
       const std::vector<LogicalPartitionId>& partitions);
+  /// Trays of a domain that instances with a GPU in the partition got since `since`.
+  [[nodiscard]] Result<std::uint32_t> trays_in(const LogicalPartitionId& partition,
+                                               const DomainId& domain, WallTime since);
   [[nodiscard]] Result<std::uint64_t> allocated_machines(const TenantId& tenant,
                                                          const InstanceTypeId& type);
   /// All that the fabric manager listed, ours or not.
@@ -135,6 +138,9 @@ class ReadTransaction {
   sql::Connection& connection_;
   WallTime now_;
 };
+
+/// All that is wanted of a domain, as ReconcilerStore::desired() gives it, in this snapshot.
+[[nodiscard]] Result<DesiredDomain> read_desired(ReadTransaction& t, const DomainId& domain);
 
 /// Who writes; stands in the audit log.
 struct Actor {
