@@ -55,7 +55,7 @@ class CommandsTest : public AdministrationTest {
     AdministrationTest::TearDown();
   }
   forge::ObserveFabric observer() override {
-    return [this](const Endpoint&, auto) -> Result<fabric::Snapshot> {
+    return [this](const Endpoint&, const fabric::CallOptions&) -> Result<fabric::Snapshot> {
       fabric::Snapshot snapshot;
       snapshot.domain_uuid = world_.domain.uuid;
       for (std::uint32_t tray = 0; tray < 2; ++tray) {

@@ -206,7 +206,7 @@ Result<void> Administration::delete_nmxm_credentials(const Actor& actor, const s
 
 Result<BrowseAnswer> Administration::browse(const std::string& chassis_serial, int operation,
                                             std::uint64_t gpu_uid,
-                                            std::chrono::steady_clock::time_point deadline) {
+                                            const fabric::CallOptions& call) {
   IMEX_CHECK_OK(check_text("chassis_serial", chassis_serial, kChassisBytesMax));
   std::vector<Endpoint> endpoints;
   IMEX_CHECK_OK(store_.read([&](ReadTransaction& t) -> Result<void> {
@@ -231,7 +231,7 @@ Result<BrowseAnswer> Administration::browse(const std::string& chassis_serial, i
     return fail(Errc::kUnavailable, "this controller is not connected to fabric managers");
   Error last;
   for (const Endpoint& endpoint : endpoints) {
-    auto snapshot = options_.observe(endpoint, deadline);
+    auto snapshot = options_.observe(endpoint, call);
     if (snapshot) return render_browse(*snapshot, wanted, gpu_uid);
     last = std::move(snapshot).error();
   }

@@ -20,14 +20,14 @@ constexpr auto kSoon = std::chrono::seconds(10);
 class FabricAdministrationTest : public AdministrationTest {
  protected:
   ObserveFabric observer() override {
-    return [this](const Endpoint& endpoint, std::chrono::steady_clock::time_point) {
+    return [this](const Endpoint& endpoint, const fabric::CallOptions&) {
       asked_.push_back(endpoint.url);
       return answer_;
     };
   }
   Result<BrowseAnswer> browse(int operation, std::uint64_t uid = 0,
                               const std::string& chassis = "CH1") {
-    return admin().browse(chassis, operation, uid, std::chrono::steady_clock::now() + kSoon);
+    return admin().browse(chassis, operation, uid, fabric::CallOptions::within(kSoon));
   }
   EndpointId nmxm(const std::string& url = "https://nmx-m") {
     Endpoint endpoint{.id = {os::random_uuid()},
@@ -225,7 +225,7 @@ TEST_F(FabricAdministrationTest, BrowsingNeedsAnEndpointThatAnswers) {
   answer_ = fail(Errc::kUnavailable, "connection refused");
   EXPECT_THAT(browse(3), FailsWith(Errc::kUnavailable, "connection refused"));
   Administration unwired(store(), {.site = world_.site.id});
-  EXPECT_THAT(unwired.browse("CH1", 3, 0, std::chrono::steady_clock::now() + kSoon),
+  EXPECT_THAT(unwired.browse("CH1", 3, 0, fabric::CallOptions::within(kSoon)),
               FailsWith(Errc::kUnavailable, "not connected"));
 }
 
@@ -237,11 +237,12 @@ TEST_F(FabricAdministrationTest, BrowsingFailsOverBetweenEndpointsOfAChassis) {
   int calls = 0;
   Administration failing(
       store(),
-      {.site = world_.site.id, .observe = [&](const Endpoint&, auto) -> Result<fabric::Snapshot> {
+      {.site = world_.site.id,
+       .observe = [&](const Endpoint&, const fabric::CallOptions&) -> Result<fabric::Snapshot> {
          if (++calls == 1) return fail(Errc::kUnavailable, "gone");
          return snapshot();
        }});
-  EXPECT_EQ(must(failing.browse("CH1", 3, 0, std::chrono::steady_clock::now() + kSoon)).code, 200);
+  EXPECT_EQ(must(failing.browse("CH1", 3, 0, fabric::CallOptions::within(kSoon))).code, 200);
   EXPECT_EQ(calls, 2);
 }
 

@@ -93,6 +93,7 @@ struct ForgeServer::Impl {
 ForgeServer::ForgeServer(std::unique_ptr<Impl> impl) noexcept : impl_(std::move(impl)) {}
 
 ForgeServer::~ForgeServer() {
+  impl_->service.stop();
   impl_->server->Shutdown(std::chrono::system_clock::now() + kGrace);
   impl_->server->Wait();
 }

@@ -1,7 +1,10 @@
 // The service on real sockets: who may call what, and what errors become on the wire.
 #include "partition/forge/forge_server.hpp"
 
+#include <atomic>
 #include <fstream>
+#include <mutex>
+#include <thread>
 
 #include <forge/forge.grpc.pb.h>
 #include <gmock/gmock.h>
@@ -480,6 +483,38 @@ TEST_F(ForgeServerTest, BrowsingWithoutFabricClientsIsUnavailable) {
   EXPECT_EQ(answer.code(), 400) << "no operation";
   request.set_operation(pb::NMXC_BROWSE_OPERATION_GPU_INFO_LIST);
   EXPECT_EQ(browse(), Code::UNAVAILABLE);
+}
+
+// The fabric manager never answers: the server must not wait for it when it ends.
+TEST_F(ForgeServerTest, EndingCallsOffWhatWaitsForAFabricManager) {
+  must(admin().create_endpoint(kOperator, {"CH1", "http://a:1"}));
+  std::atomic<bool> asked{false};
+  administration_.emplace(
+      store(), Administration::Options{
+                   .site = world_.site.id,
+                   .observe = [&](const Endpoint&,
+                                  const fabric::CallOptions& call) -> Result<fabric::Snapshot> {
+                     asked = true;
+                     while (!call.cancel.stop_requested() &&
+                            std::chrono::steady_clock::now() < call.deadline)
+                       std::this_thread::sleep_for(std::chrono::milliseconds(5));
+                     return fail(
+                         call.cancel.stop_requested() ? Errc::kAborted : Errc::kDeadlineExceeded,
+                         "called off");
+                   }});
+  start_local();
+  grpc::Status status;
+  std::thread client([&] {
+    pb::NmxcBrowseRequest request;
+    request.set_chassis_serial("CH1");
+    request.set_operation(pb::NMXC_BROWSE_OPERATION_GPU_INFO_LIST);
+    pb::NmxcBrowseResponse answer;
+    status = ask(&pb::Forge::Stub::NmxcBrowse, request, answer);
+  });
+  while (!asked) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  server_.reset();
+  client.join();
+  EXPECT_EQ(status.error_code(), Code::ABORTED) << status.error_message();
 }
 
 TEST_F(ForgeServerTest, VersionTellsHowManyIdsFitOneRequest) {

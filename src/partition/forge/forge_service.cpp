@@ -107,12 +107,11 @@ grpc::Status ForgeService::serve(const grpc::ServerContext& context, Access acce
   return grpc_status_of(done.error());
 }
 
-std::chrono::steady_clock::time_point ForgeService::deadline_of(
-    const grpc::ServerContext& context) const {
+fabric::CallOptions ForgeService::call_options(const grpc::ServerContext& context) const {
   using System = std::chrono::system_clock;
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::min(context.deadline(), System::now() + call_limit_) - System::now());
-  return std::chrono::steady_clock::now() + left;
+  return fabric::CallOptions::within(left, stopping_.get_token());
 }
 
 grpc::Status ForgeService::Version(grpc::ServerContext* context, const pb::VersionRequest* in,
@@ -316,7 +315,7 @@ grpc::Status ForgeService::NmxcBrowse(grpc::ServerContext* context, const pb::Nm
   return serve(*context, Access::kAdminOnly, "NmxcBrowse", [&](const Actor&) -> Result<void> {
     IMEX_TRY(BrowseAnswer answer,
              administration_.browse(in->chassis_serial(), static_cast<int>(in->operation()),
-                                    in->gpu_uid(), deadline_of(*context)));
+                                    in->gpu_uid(), call_options(*context)));
     out->set_body(std::move(answer.body));
     out->set_code(answer.code);
     return {};

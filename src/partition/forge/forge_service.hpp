@@ -2,6 +2,8 @@
 /// .cpp files that name gRPC anyway.
 #pragma once
 
+#include <stop_token>
+
 #include <forge/forge.grpc.pb.h>
 
 #include "partition/forge/forge_server.hpp"
@@ -14,6 +16,9 @@ namespace pb = ::forge;
 class ForgeService final : public pb::Forge::Service {
  public:
   ForgeService(const ForgeServerOptions& options, Administration& administration, ForgeLog log);
+
+  /// Calls off what waits for fabric managers: before the server is shut down.
+  void stop() { stopping_.request_stop(); }
 
   grpc::Status Version(grpc::ServerContext* context, const pb::VersionRequest* in,
                        pb::BuildInfo* out) override;
@@ -89,14 +94,14 @@ class ForgeService final : public pb::Forge::Service {
   template <class Work>
   grpc::Status serve(const grpc::ServerContext& context, Access access, std::string_view method,
                      const Work& work);
-  [[nodiscard]] std::chrono::steady_clock::time_point deadline_of(
-      const grpc::ServerContext& context) const;
+  [[nodiscard]] fabric::CallOptions call_options(const grpc::ServerContext& context) const;
 
   const std::vector<CallerRule> rules_;
   const std::chrono::milliseconds call_limit_;
   const std::string listen_;
   Administration& administration_;
   const ForgeLog log_;
+  std::stop_source stopping_;
 };
 
 }  // namespace imex::partition::forge

@@ -105,8 +105,8 @@ struct BrowseAnswer {
                                          BrowseOperation operation, std::uint64_t gpu_uid);
 
 /// Looks at the domain behind an endpoint; wired by the controller to the clients that it has.
-using ObserveFabric = std::function<Result<fabric::Snapshot>(
-    const Endpoint&, std::chrono::steady_clock::time_point deadline)>;
+using ObserveFabric =
+    std::function<Result<fabric::Snapshot>(const Endpoint&, const fabric::CallOptions&)>;
 
 class Administration {
  public:
@@ -160,8 +160,7 @@ class Administration {
   /// Errors: kInvalidArgument, kNotFound (no endpoint for the chassis), kUnavailable, those of the
   /// fabric manager. A GPU that is not there, or none named, is an answer with code 404 or 400.
   [[nodiscard]] Result<BrowseAnswer> browse(const std::string& chassis_serial, int operation,
-                                            std::uint64_t gpu_uid,
-                                            std::chrono::steady_clock::time_point deadline);
+                                            std::uint64_t gpu_uid, const fabric::CallOptions& call);
 
   // ---- Machines
   [[nodiscard]] Result<std::vector<MachineView>> machines(const std::vector<MachineId>& ids);

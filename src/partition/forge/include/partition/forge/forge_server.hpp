@@ -47,7 +47,8 @@ class ForgeServer {
   [[nodiscard]] static Result<std::unique_ptr<ForgeServer>> start(const ForgeServerOptions& options,
                                                                   Administration& administration,
                                                                   ForgeLog log = {});
-  /// Lets running calls end for two seconds, then cancels them.
+  /// Calls off what waits for fabric managers, lets the other calls end for two seconds, then
+  /// cancels them.
   ~ForgeServer();
   ForgeServer(const ForgeServer&) = delete;
   ForgeServer& operator=(const ForgeServer&) = delete;
