@@ -249,11 +249,12 @@ Result<UniqueFd> listen_unix(const std::string& path, std::uint32_t mode, int ba
   return listener;
 }
 
-Result<UniqueFd> connect_unix(const std::string& path, std::chrono::milliseconds timeout) {
+Result<UniqueFd> connect_unix(const std::string& path, std::chrono::milliseconds timeout,
+                              UnixSocket kind) {
   IMEX_CHECK_OK(check_path(path));
   UniqueFd keep;
   IMEX_TRY(const Address address, existing_address(path, keep));
-  IMEX_TRY(UniqueFd fd, make_socket(0));
+  IMEX_TRY(UniqueFd fd, make_socket(0, kind));
   const auto deadline = Clock::now() + timeout;
   // A full backlog blocks a Unix connect(); SO_SNDTIMEO bounds that. 0 would mean for ever.
   for (;;) {

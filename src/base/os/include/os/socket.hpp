@@ -27,7 +27,8 @@ enum class UnixSocket : std::uint8_t { kPackets, kStream };
 /// Errors: kNotFound, kPermissionDenied, kUnavailable (nobody listens), kDeadlineExceeded. Blocking
 /// socket. Long paths work.
 [[nodiscard]] Result<UniqueFd> connect_unix(const std::string& path,
-                                            std::chrono::milliseconds timeout);
+                                            std::chrono::milliseconds timeout,
+                                            UnixSocket kind = UnixSocket::kPackets);
 /// Does not wait: kResourceExhausted when nobody is in the queue; kUnavailable when this process
 /// has no descriptor or memory for the connection, which then stays in the queue. The socket made
 /// is blocking.
