@@ -1,5 +1,6 @@
 #include "partition/client/client.hpp"
 
+#include <unordered_set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -57,13 +58,12 @@ struct Client::Impl {
   /// `what` names the request in errors.
   Result<ClientResponse> call(Method method, std::string path, std::string body,
                               std::string_view what) {
-    const auto deadline = std::chrono::steady_clock::now() +
-                          std::chrono::ceil<std::chrono::milliseconds>(timeout);
+    const auto deadline =
+        std::chrono::steady_clock::now() + std::chrono::ceil<std::chrono::milliseconds>(timeout);
     auto answer =
         http->send({.method = method, .path = base + path, .body = std::move(body)}, deadline);
     if (!answer) return fail(std::move(answer).error().context(what));
-    if (answer->status < 200 || answer->status >= 300)
-      return fail(refusal(*answer, method, what));
+    if (answer->status < 200 || answer->status >= 300) return fail(refusal(*answer, method, what));
     return answer;
   }
 
@@ -91,11 +91,12 @@ struct Client::Impl {
                                  std::string_view what,
                                  Result<View> (*decode)(const nlohmann::json&)) {
     std::vector<View> all;
+    std::unordered_set<decltype(View::id)> seen;
     for (std::uint64_t page = 1;; ++page) {
       std::string target = fmt::format("{}?pageNumber={}&pageSize={}{}{}", path, page, kPageSize,
                                        query.empty() ? "" : "&", query);
       IMEX_TRY(const ClientResponse answer, call(Method::kGet, std::move(target), {}, what));
-      auto more = add_page(answer, decode, all);
+      auto more = add_page(answer, decode, seen, all);
       if (!more) return fail(no_answer_of_the_api(std::move(more).error(), what));
       if (!*more) return all;
       if (all.size() >= kListMax) {
@@ -109,17 +110,15 @@ struct Client::Impl {
   template <class View>
   static Result<bool> add_page(const ClientResponse& answer,
                                Result<View> (*decode)(const nlohmann::json&),
+                               std::unordered_set<decltype(View::id)>& seen,
                                std::vector<View>& all) {
     IMEX_TRY(const auto parsed, json::parse(answer.body, "body", {.bytes_max = 64U << 20U}));
     if (!parsed.is_array()) {
-      return fail(Errc::kInvalidArgument,
-                  fmt::format("want an array, not {}", parsed.type_name()));
+      return fail(Errc::kInvalidArgument, fmt::format("want an array, not {}", parsed.type_name()));
     }
     for (const auto& element : parsed) {
       IMEX_TRY(View view, decode(element));
-      const bool seen =
-          std::ranges::any_of(all, [&](const View& each) { return each.id == view.id; });
-      if (!seen) all.push_back(std::move(view));
+      if (seen.insert(view.id).second) all.push_back(std::move(view));
     }
     IMEX_TRY(const std::uint64_t total, total_of(answer));
     return all.size() < total && !parsed.empty();
@@ -148,9 +147,9 @@ Result<std::unique_ptr<Client>> Client::make(Options options) {
   impl->base = fmt::format("/v2/org/{}/{}", net::http::percent_encoded(options.org),
                            net::http::percent_encoded(options.api));
   impl->timeout = options.timeout;
-  IMEX_TRY(impl->http, net::http::Client::make({.url = options.url,
-                                                .tls = {.authority = options.authority},
-                                                .bearer_token = options.token}));
+  net::http::ClientOptions http{.url = options.url, .bearer_token = options.token};
+  http.tls.authority = options.authority;
+  IMEX_TRY(impl->http, net::http::Client::make(std::move(http)));
   return std::unique_ptr<Client>(new Client(std::move(impl)));
 }
 
@@ -163,8 +162,8 @@ Result<std::vector<SiteView>> Client::sites() {
 }
 
 Result<std::vector<InstanceTypeView>> Client::instance_types(const SiteId& site) {
-  return impl_->list<InstanceTypeView>(kTypes, "siteId=" + site.to_string(),
-                                       "list instance types", decode_instance_type);
+  return impl_->list<InstanceTypeView>(kTypes, "siteId=" + site.to_string(), "list instance types",
+                                       decode_instance_type);
 }
 
 // ---- Logical partitions ------------------------------------------------------------------------
@@ -180,9 +179,9 @@ Result<PartitionView> Client::partition(const LogicalPartitionId& id) {
 }
 
 Result<std::vector<InterfaceView>> Client::interfaces(const LogicalPartitionId& id) {
-  return impl_->list<InterfaceView>(
-      kInterfaces, "nvLinkLogicalPartitionId=" + id.to_string(),
-      fmt::format("list GPUs of partition {}", id.to_string()), decode_interface);
+  return impl_->list<InterfaceView>(kInterfaces, "nvLinkLogicalPartitionId=" + id.to_string(),
+                                    fmt::format("list GPUs of partition {}", id.to_string()),
+                                    decode_interface);
 }
 
 Result<PartitionView> Client::create_partition(const NewPartition& wanted) {

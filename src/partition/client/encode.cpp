@@ -81,10 +81,17 @@ std::string encode(const NewInstance& wanted, std::uint32_t count) {
   if (wanted.gpus) body["nvLinkInterfaces"] = gpus_of(*wanted.gpus);
   if (!wanted.labels.empty()) body["labels"] = wanted.labels;
   switch (wanted.domain) {
-    case OneDomain::kDefault: break;
-    case OneDomain::kRequire: body["nvLinkDomainPolicy"] = "require"; break;
-    case OneDomain::kPrefer: body["nvLinkDomainPolicy"] = "prefer"; break;
-    case OneDomain::kIgnore: body["nvLinkDomainPolicy"] = "ignore"; break;
+    case OneDomain::kDefault:
+      break;
+    case OneDomain::kRequire:
+      body["nvLinkDomainPolicy"] = "require";
+      break;
+    case OneDomain::kPrefer:
+      body["nvLinkDomainPolicy"] = "prefer";
+      break;
+    case OneDomain::kIgnore:
+      body["nvLinkDomainPolicy"] = "ignore";
+      break;
   }
   if (count > 1 && wanted.domain != OneDomain::kDefault)
     body["topologyOptimized"] = wanted.domain == OneDomain::kRequire;

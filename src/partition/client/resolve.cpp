@@ -42,9 +42,9 @@ auto find_one(std::string_view id_or_name, std::string_view kind, List list)
   if (found.size() == 1) return found.front()->id;
   if (id_or_name.empty()) {
     return fail(Errc::kFailedPrecondition,
-                all.empty() ? fmt::format("there is no {}", kind)
-                            : fmt::format("there are {} of kind {}: {}", all.size(), kind,
-                                          names_of(all)),
+                all.empty()
+                    ? fmt::format("there is no {}", kind)
+                    : fmt::format("there are {} of kind {}: {}", all.size(), kind, names_of(all)),
                 all.empty() ? "" : "say which one");
   }
   const std::string name = printable(id_or_name);

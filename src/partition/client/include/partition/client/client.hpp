@@ -21,11 +21,11 @@
 namespace imex::partition::client {
 
 struct Options {
-  std::string url{};           ///< "http://127.0.0.1:8388"; nothing behind host and port
-  std::string org{};           ///< whose objects
-  log::Secret token{};         ///< bearer token; empty: none is sent
-  std::string authority{};     ///< PEM file to check the server with; empty: the system's
-  std::string api = "nico";    ///< last element of the base path
+  std::string url{};         ///< "http://127.0.0.1:8388"; nothing behind host and port
+  std::string org{};         ///< whose objects
+  log::Secret token{};       ///< bearer token; empty: none is sent
+  std::string authority{};   ///< PEM file to check the server with; empty: the system's
+  std::string api = "nico";  ///< last element of the base path
   Nanos timeout = std::chrono::seconds(10);  ///< of each request
 };
 
@@ -40,8 +40,7 @@ struct Options {
 class Client {
  public:
   /// Connects to nobody yet. Errors: kInvalidArgument (URL, org).
-  [[nodiscard]] static Result<std::unique_ptr<Client>> make(
-      Options options);
+  [[nodiscard]] static Result<std::unique_ptr<Client>> make(Options options);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;

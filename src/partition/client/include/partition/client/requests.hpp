@@ -12,34 +12,34 @@
 namespace imex::partition::client {
 
 struct NewPartition {
-  std::string name;
-  SiteId site;
-  std::optional<std::string> description;
+  std::string name{};
+  SiteId site{};
+  std::optional<std::string> description{};
 };
 
 struct PartitionChange {
-  std::optional<std::string> name, description;
+  std::optional<std::string> name{}, description{};
 };
 
 struct NewVpc {
-  std::string name;
-  SiteId site;
-  std::optional<std::string> description;
-  std::optional<LogicalPartitionId> default_partition;
-  std::map<std::string, std::string> labels;
+  std::string name{};
+  SiteId site{};
+  std::optional<std::string> description{};
+  std::optional<LogicalPartitionId> default_partition{};
+  std::map<std::string, std::string> labels{};
 };
 
 struct VpcChange {
-  std::optional<std::string> name, description;
-  std::optional<LogicalPartitionId> default_partition;
+  std::optional<std::string> name{}, description{};
+  std::optional<LogicalPartitionId> default_partition{};
   bool clear_default_partition = false;
-  std::optional<std::map<std::string, std::string>> labels;  ///< all of them, anew
+  std::optional<std::map<std::string, std::string>> labels{};  ///< all of them, anew
 };
 
 /// A GPU of a machine, and where it is to be.
 struct GpuBinding {
   std::uint32_t device_instance = 0;
-  LogicalPartitionId partition;
+  LogicalPartitionId partition{};
   friend bool operator==(const GpuBinding&, const GpuBinding&) = default;
 };
 
@@ -47,24 +47,24 @@ struct GpuBinding {
 enum class OneDomain : std::uint8_t { kDefault, kRequire, kPrefer, kIgnore };
 
 struct NewInstance {
-  std::string name;  ///< of several: what their names begin with
-  TenantId tenant;
-  VpcId vpc;
-  std::optional<InstanceTypeId> instance_type;  ///< this or `machine`
-  std::optional<std::string> machine;
+  std::string name{};  ///< of several: what their names begin with
+  TenantId tenant{};
+  VpcId vpc{};
+  std::optional<InstanceTypeId> instance_type{};  ///< this or `machine`
+  std::optional<std::string> machine{};
   /// Unset: the VPC's default, if it has one.
-  std::optional<std::vector<GpuBinding>> gpus;
-  std::optional<std::string> description;
-  std::optional<std::string> operating_system, ipxe_script, subnet;
-  std::map<std::string, std::string> labels;
+  std::optional<std::vector<GpuBinding>> gpus{};
+  std::optional<std::string> description{};
+  std::optional<std::string> operating_system{}, ipxe_script{}, subnet{};
+  std::map<std::string, std::string> labels{};
   OneDomain domain = OneDomain::kDefault;
 };
 
 struct InstanceChange {
-  std::optional<std::string> name, description;
-  std::optional<std::map<std::string, std::string>> labels;
+  std::optional<std::string> name{}, description{};
+  std::optional<std::map<std::string, std::string>> labels{};
   /// The complete new set; empty: all GPUs leave their partitions.
-  std::optional<std::vector<GpuBinding>> gpus;
+  std::optional<std::vector<GpuBinding>> gpus{};
 };
 
 }  // namespace imex::partition::client

@@ -12,12 +12,10 @@ namespace imex::partition::client {
 [[nodiscard]] Result<LogicalPartitionId> find_partition(Client& client,
                                                         std::string_view id_or_name);
 [[nodiscard]] Result<VpcId> find_vpc(Client& client, std::string_view id_or_name);
-[[nodiscard]] Result<InstanceId> find_instance(Client& client,
-                                               std::string_view id_or_name);
+[[nodiscard]] Result<InstanceId> find_instance(Client& client, std::string_view id_or_name);
 /// Empty: the only one. Errors also: kFailedPrecondition (none, or several to choose from).
 [[nodiscard]] Result<SiteId> find_site(Client& client, std::string_view id_or_name);
-[[nodiscard]] Result<InstanceTypeId> find_instance_type(Client& client,
-                                                        const SiteId& site,
+[[nodiscard]] Result<InstanceTypeId> find_instance_type(Client& client, const SiteId& site,
                                                         std::string_view id_or_name);
 
 }  // namespace imex::partition::client

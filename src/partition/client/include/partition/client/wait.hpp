@@ -11,7 +11,7 @@
 namespace imex::partition::client {
 
 struct WaitOptions {
-  std::chrono::steady_clock::time_point deadline;
+  std::chrono::steady_clock::time_point deadline{};
   /// Between two looks; grows by half each time.
   Nanos pause = std::chrono::milliseconds(5), pause_max = std::chrono::milliseconds(500);
   /// What was seen, in words, whenever that changes: "Provisioning, 2 of 4 GPUs in place".
@@ -21,8 +21,7 @@ struct WaitOptions {
 /// A controller that cannot be reached is waited for, too: it may be restarting. Errors of all:
 /// kDeadlineExceeded says what was seen last; kFailedPrecondition (it became Error; says why),
 /// kNotFound (somebody deleted it), those of the client but kUnavailable.
-[[nodiscard]] Result<PartitionView> wait_ready(Client& client,
-                                               const LogicalPartitionId& id,
+[[nodiscard]] Result<PartitionView> wait_ready(Client& client, const LogicalPartitionId& id,
                                                const WaitOptions& options);
 [[nodiscard]] Result<VpcView> wait_ready(Client& client, const VpcId& id,
                                          const WaitOptions& options);
@@ -32,8 +31,7 @@ struct WaitOptions {
 
 [[nodiscard]] Result<void> wait_gone(Client& client, const LogicalPartitionId& id,
                                      const WaitOptions& options);
-[[nodiscard]] Result<void> wait_gone(Client& client, const VpcId& id,
-                                     const WaitOptions& options);
+[[nodiscard]] Result<void> wait_gone(Client& client, const VpcId& id, const WaitOptions& options);
 [[nodiscard]] Result<void> wait_gone(Client& client, const InstanceId& id,
                                      const WaitOptions& options);
 
