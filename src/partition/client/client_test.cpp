@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
-#include "scripted_controller.hpp"
+#include "partition/client/testing/scripted_controller.hpp"
 
 namespace imex::partition::client {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <gmock/gmock.h>
 
-#include "scripted_controller.hpp"
+#include "partition/client/testing/scripted_controller.hpp"
 
 namespace imex::partition::client {
 namespace {

@@ -17,10 +17,10 @@
 namespace imex::net::http {
 
 struct ClientTls {
-  std::string authority;         ///< PEM file; empty: the system's authorities
-  std::string certificate, key;  ///< PEM files for mutual TLS; both or none
-  std::string server_name;       ///< expected in the certificate; empty: the host of the URL
-  bool verify = true;            ///< false: whoever answers is believed
+  std::string authority{};           ///< PEM file; empty: the system's authorities
+  std::string certificate{}, key{};  ///< PEM files for mutual TLS; both or none
+  std::string server_name{};         ///< expected in the certificate; empty: the host of the URL
+  bool verify = true;                ///< false: whoever answers is believed
 };
 
 struct ClientOptions {

@@ -26,9 +26,9 @@ namespace imex::net::http {
 /// Files in PEM form. They are read again when they change; a set that does not fit together is
 /// reported and the former one stays.
 struct TlsFiles {
-  std::string certificate;  ///< with the chain below it
-  std::string key;
-  std::string client_authority;             ///< empty: clients are not asked for a certificate
+  std::string certificate{};  ///< with the chain below it
+  std::string key{};
+  std::string client_authority{};           ///< empty: clients are not asked for a certificate
   bool client_certificate_required = true;  ///< with client_authority
 };
 
