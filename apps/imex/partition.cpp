@@ -20,9 +20,18 @@ Fields partition_fields(const PartitionView& view) {
   if (!view.history.empty() && !view.history.front().message.empty())
     fields.add("because", view.history.front().message);
   fields.add("site", view.site.to_string());
+  if (view.failure) {
+    fields.add("last error", fmt::format("{} ({} times, last at {})", view.failure->message,
+                                         view.failure->count, view.failure->at));
+  }
   fields.add("GPUs", fmt::format("{} of {} instances", view.gpus, view.instances));
   for (const auto& vpc : view.default_of) fields.add("default of VPC", vpc.name);
   return fields;
+}
+
+partition::client::FabricWishes fabric_wishes(const PartitionOptions& options) {
+  return {.multicast_groups = options.multicast_groups,
+          .resiliency = partition::parse_resiliency_mode(options.resiliency)};
 }
 
 Result<void> print_partition(const Global& global, const PartitionView& view) {
@@ -58,7 +67,7 @@ std::string gpus_table(const std::vector<InterfaceView>& interfaces,
 
 }  // namespace
 
-Result<void> partition_list(const Global& global, const TenantOptions& options) {
+Result<void> partition_list(const Global& global, const PartitionOptions& options) {
   IMEX_TRY(const Controller controller, connect_controller(global, options.controller));
   IMEX_TRY(const auto all, controller.client->partitions());
   Table table({"NAME", "STATUS", "GPUS", "INSTANCES", "DEFAULT OF", "ID"});
@@ -74,7 +83,7 @@ Result<void> partition_list(const Global& global, const TenantOptions& options) 
   return print(render_list(global.format, "partitions", rows, table));
 }
 
-Result<void> partition_show(const Global& global, const TenantOptions& options) {
+Result<void> partition_show(const Global& global, const PartitionOptions& options) {
   IMEX_TRY(const Controller controller, connect_controller(global, options.controller));
   auto& client = *controller.client;
   IMEX_TRY(const auto id, partition::client::find_partition(client, options.target));
@@ -104,12 +113,13 @@ Result<void> partition_show(const Global& global, const TenantOptions& options) 
   return print(text);
 }
 
-Result<void> partition_create(const Global& global, const TenantOptions& options) {
+Result<void> partition_create(const Global& global, const PartitionOptions& options) {
   IMEX_TRY(const Controller controller, connect_controller(global, options.controller));
   auto& client = *controller.client;
   partition::client::NewPartition wanted;
   wanted.name = options.name.value_or("");
   wanted.description = options.description;
+  wanted.fabric = fabric_wishes(options);
   IMEX_TRY(wanted.site, partition::client::find_site(client, controller.site));
   if (options.dry_run) {
     IMEX_TRY(const auto plan, client.plan_create(wanted));
@@ -124,12 +134,12 @@ Result<void> partition_create(const Global& global, const TenantOptions& options
   return print_partition(global, made);
 }
 
-Result<void> partition_update(const Global& global, const TenantOptions& options) {
+Result<void> partition_update(const Global& global, const PartitionOptions& options) {
   IMEX_TRY(const Controller controller, connect_controller(global, options.controller));
   auto& client = *controller.client;
   IMEX_TRY(const auto id, partition::client::find_partition(client, options.target));
-  const partition::client::PartitionChange change{.name = options.name,
-                                                  .description = options.description};
+  const partition::client::PartitionChange change{
+      .name = options.name, .description = options.description, .fabric = fabric_wishes(options)};
   if (options.dry_run) {
     IMEX_TRY(const auto plan, client.plan_update(id, change));
     return print_plan(global.format, plan, {});
@@ -143,7 +153,7 @@ Result<void> partition_update(const Global& global, const TenantOptions& options
   return print_partition(global, now);
 }
 
-Result<void> partition_delete(const Global& global, const TenantOptions& options) {
+Result<void> partition_delete(const Global& global, const PartitionOptions& options) {
   IMEX_TRY(const Controller controller, connect_controller(global, options.controller));
   auto& client = *controller.client;
   IMEX_TRY(const auto id, partition::client::find_partition(client, options.target));

@@ -24,11 +24,15 @@ struct TenantOptions {
   std::string wait_timeout = "5m";
 };
 
-[[nodiscard]] Result<void> partition_list(const Global& global, const TenantOptions& options);
-[[nodiscard]] Result<void> partition_show(const Global& global, const TenantOptions& options);
-[[nodiscard]] Result<void> partition_create(const Global& global, const TenantOptions& options);
-[[nodiscard]] Result<void> partition_update(const Global& global, const TenantOptions& options);
-[[nodiscard]] Result<void> partition_delete(const Global& global, const TenantOptions& options);
+struct PartitionOptions : TenantOptions {
+  std::optional<std::uint32_t> multicast_groups;
+  std::string resiliency;  ///< "FullBandwidth", ...; empty: not given
+};
+[[nodiscard]] Result<void> partition_list(const Global& global, const PartitionOptions& options);
+[[nodiscard]] Result<void> partition_show(const Global& global, const PartitionOptions& options);
+[[nodiscard]] Result<void> partition_create(const Global& global, const PartitionOptions& options);
+[[nodiscard]] Result<void> partition_update(const Global& global, const PartitionOptions& options);
+[[nodiscard]] Result<void> partition_delete(const Global& global, const PartitionOptions& options);
 
 struct VpcOptions : TenantOptions {
   std::optional<std::string> default_partition;  ///< id or name

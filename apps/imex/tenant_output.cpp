@@ -63,6 +63,11 @@ Json to_json(const std::vector<partition::client::StatusNote>& history) {
   return list;
 }
 
+Json to_json(const std::optional<partition::client::FailureNote>& failure) {
+  if (!failure) return nullptr;
+  return {{"message", failure->message}, {"at", failure->at}, {"count", failure->count}};
+}
+
 Json to_json(const InterfaceView& view) {
   // The uid as text: programs that read numbers as doubles would round it.
   return {{"id", view.id.to_string()},
@@ -71,18 +76,28 @@ Json to_json(const InterfaceView& view) {
           {"device_instance", view.device_instance},
           {"status", partition::status_name(view.status)},
           {"domain_uuid", id_or_null(view.domain)},
-          {"gpu_uid", view.gpu_uid ? Json(std::to_string(*view.gpu_uid)) : Json(nullptr)}};
+          {"gpu_uid", view.gpu_uid ? Json(std::to_string(*view.gpu_uid)) : Json(nullptr)},
+          {"last_error", to_json(view.failure)}};
 }
 
 Json to_json(const partition::client::PartitionView& view) {
   Json vpcs = Json::array();
   for (const auto& vpc : view.default_of)
     vpcs.push_back({{"id", vpc.id.to_string()}, {"name", vpc.name}});
-  return {{"id", view.id.to_string()},        {"name", view.name},
-          {"description", view.description},  {"status", partition::status_name(view.status)},
-          {"site_id", view.site.to_string()}, {"gpus", view.gpus},
-          {"instances", view.instances},      {"default_of_vpcs", std::move(vpcs)},
-          {"created", view.created},          {"updated", view.updated}};
+  return {
+      {"id", view.id.to_string()},
+      {"name", view.name},
+      {"description", view.description},
+      {"status", partition::status_name(view.status)},
+      {"site_id", view.site.to_string()},
+      {"gpus", view.gpus},
+      {"instances", view.instances},
+      {"default_of_vpcs", std::move(vpcs)},
+      {"multicast_groups", view.multicast_groups ? Json(*view.multicast_groups) : Json(nullptr)},
+      {"resiliency_mode", partition::resiliency_mode_name(view.resiliency)},
+      {"last_error", to_json(view.failure)},
+      {"created", view.created},
+      {"updated", view.updated}};
 }
 
 Json to_json(const partition::client::VpcView& view) {
@@ -123,12 +138,13 @@ Json to_json(const partition::client::SharingGroup& group) {
 Json to_json(const PlannedOperation& operation) {
   Json uids = Json::array();
   for (const std::uint64_t uid : operation.gpu_uids) uids.push_back(std::to_string(uid));
-  return {{"kind", operation.kind},
-          {"domain_uuid", id_or_null(operation.domain)},
-          {"partition_id", id_or_null(operation.partition)},
-          {"fabric_partition_id", operation.fabric_id},
-          {"gpu_uids", std::move(uids)},
-          {"detail", operation.detail}};
+  return {
+      {"kind", operation.kind},
+      {"domain_uuid", id_or_null(operation.domain)},
+      {"partition_id", id_or_null(operation.partition)},
+      {"fabric_partition_id", operation.fabric_id},
+      {"gpu_uids", std::move(uids)},
+  };
 }
 
 std::string gpus_text(const std::vector<InterfaceView>& interfaces, const PartitionNames& names) {

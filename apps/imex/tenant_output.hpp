@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,7 @@ using PartitionNames = std::map<partition::LogicalPartitionId, std::string>;
 [[nodiscard]] Json to_json(const partition::client::SharingGroup& group);
 [[nodiscard]] Json to_json(const partition::client::PlannedOperation& operation);
 [[nodiscard]] Json to_json(const std::vector<partition::client::StatusNote>& history);
+[[nodiscard]] Json to_json(const std::optional<partition::client::FailureNote>& failure);
 
 /// "0-3 training", "0-1 a, 2 b Pending": the GPUs of an instance by partition.
 [[nodiscard]] std::string gpus_text(const std::vector<partition::client::InterfaceView>& interfaces,

@@ -79,7 +79,7 @@ class CommandTree {
   BenchGenerateOptions bench_generate_;
   BenchLoadOptions bench_load_;
   BenchExchangeOptions exchange_;
-  TenantOptions partition_;
+  PartitionOptions partition_;
   VpcOptions vpc_;
   InstanceOptions instance_;
   RackFaultOptions rack_;

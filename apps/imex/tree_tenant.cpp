@@ -65,7 +65,17 @@ void CommandTree::add_partition() {
   partition->require_subcommand(1);
   partition->fallthrough();
   partition->footer("Example: imex partition create training");
-  TenantOptions& options = partition_;
+  PartitionOptions& options = partition_;
+  const auto add_fabric = [&](CLI::App* command) {
+    command
+        ->add_option("--multicast-groups", options.multicast_groups,
+                     "of each physical partition, a multiple of 4; a domain has 1024")
+        ->check(CLI::Range(0U, 1024U))
+        ->type_name("N");
+    command
+        ->add_option("--resiliency", options.resiliency, "what a partition does that loses links")
+        ->check(CLI::IsMember({"FullBandwidth", "AdaptiveBandwidth", "UserActionRequired"}));
+  };
 
   CLI::App* list = leaf(partition, "list", "all of the org, with what is in them",
                         "Examples:\n  imex partition list\n"
@@ -89,17 +99,19 @@ void CommandTree::add_partition() {
       ->required()
       ->type_name("NAME");
   add_description(create, options);
+  add_fabric(create);
   add_site(create, options.controller);
   add_wait(create, options, "it is Ready");
   add_dry_run(create, options);
   add_controller(create, options.controller);
 
-  CLI::App* update = leaf(partition, "update", "change its name or description",
+  CLI::App* update = leaf(partition, "update", "change its name, description or fabric attributes",
                           "Example: imex partition update training --name training-2",
                           [this] { return partition_update(global_, partition_); });
   add_target(update, options, "PARTITION");
   update->add_option("--name", options.name, "another name")->type_name("NAME");
   add_description(update, options);
+  add_fabric(update);
   add_wait(update, options, "it is Ready");
   add_dry_run(update, options);
   add_controller(update, options.controller);

@@ -90,6 +90,24 @@ Result<std::vector<StatusNote>> history_of(const Value& json, Kind kind) {
   });
 }
 
+Result<std::optional<FailureNote>> failure_of(const Value& json) {
+  const Value* const found = json::find(json, "lastError");
+  if (found == nullptr) return std::optional<FailureNote>();
+  IMEX_CHECK_OK(check_object(*found));
+  FailureNote note;
+  IMEX_TRY(note.message, text_at(*found, "message"));
+  IMEX_TRY(note.at, text_at(*found, "time"));
+  IMEX_TRY(const auto count, json::optional_u64(*found, "count"));
+  note.count = count.value_or(0);
+  return std::optional(std::move(note));
+}
+
+/// Unknown modes are of later versions: nothing here depends on them.
+Result<ResiliencyMode> resiliency_of(const Value& json) {
+  IMEX_TRY(const std::string mode, text_at(json, "resiliencyMode"));
+  return parse_resiliency_mode(mode).value_or(ResiliencyMode::kUnset);
+}
+
 Result<std::map<std::string, std::string>> labels_of(const Value& json) {
   std::map<std::string, std::string> labels;
   const Value* const found = json::find(json, "labels");
@@ -130,9 +148,8 @@ Result<PlannedOperation> decode_operation(const Value& json) {
   IMEX_TRY(operation.domain, optional_id_at<DomainId>(json, "nvLinkDomainId"));
   IMEX_TRY(operation.partition,
            optional_id_at<LogicalPartitionId>(json, "nvLinkLogicalPartitionId"));
-  IMEX_TRY(operation.fabric_id, u32_at(json, "partitionId"));
+  IMEX_TRY(operation.fabric_id, u32_at(json, "fabricPartitionId"));
   IMEX_TRY(operation.gpu_uids, list_at<std::uint64_t>(json, "gpuGuids", decode_uid));
-  IMEX_TRY(operation.detail, text_at(json, "message"));
   return operation;
 }
 
@@ -163,6 +180,7 @@ Result<InterfaceView> decode_interface(const Value& json) {
   if (uid && !uid->empty()) {
     IMEX_TRY(view.gpu_uid, parse_uid(*uid));
   }
+  IMEX_TRY(view.failure, failure_of(json));
   return view;
 }
 
@@ -179,6 +197,11 @@ Result<PartitionView> decode_partition(const Value& json) {
     IMEX_TRY(view.gpus, u32_at(*stats, "totalGpus"));
     IMEX_TRY(view.instances, u32_at(*stats, "totalDistinctInstances"));
   }
+  if (json::find(json, "multicastGroups") != nullptr) {
+    IMEX_TRY(view.multicast_groups, u32_at(json, "multicastGroups"));
+  }
+  IMEX_TRY(view.resiliency, resiliency_of(json));
+  IMEX_TRY(view.failure, failure_of(json));
   IMEX_TRY(view.default_of, list_at<Reference<VpcId>>(json, "vpcs", decode_vpc_reference));
   IMEX_TRY(view.history, history_of(json, Kind::kLogicalPartition));
   IMEX_TRY(view.created, text_at(json, "created"));

@@ -14,6 +14,11 @@ void set(Body& body, const char* key, const std::optional<T>& value) {
   if (value) body[key] = *value;
 }
 
+void set_fabric(Body& body, const FabricWishes& wishes) {
+  set(body, "multicastGroups", wishes.multicast_groups);
+  if (wishes.resiliency) body["resiliencyMode"] = resiliency_mode_name(*wishes.resiliency);
+}
+
 Body gpus_of(const std::vector<GpuBinding>& bindings) {
   Body list = Body::array();
   for (const GpuBinding& each : bindings) {
@@ -32,6 +37,7 @@ constexpr const char* kNoBoot = "#!ipxe\nexit\n";
 std::string encode(const NewPartition& wanted) {
   Body body{{"name", wanted.name}, {"siteId", wanted.site.to_string()}};
   set(body, "description", wanted.description);
+  set_fabric(body, wanted.fabric);
   return json::text_of(body);
 }
 
@@ -39,6 +45,7 @@ std::string encode(const PartitionChange& change) {
   Body body = Body::object();
   set(body, "name", change.name);
   set(body, "description", change.description);
+  set_fabric(body, change.fabric);
   return json::text_of(body);
 }
 
@@ -84,17 +91,15 @@ std::string encode(const NewInstance& wanted, std::uint32_t count) {
     case OneDomain::kDefault:
       break;
     case OneDomain::kRequire:
-      body["nvLinkDomainPolicy"] = "require";
+      body["domainPlacement"] = "require";
       break;
     case OneDomain::kPrefer:
-      body["nvLinkDomainPolicy"] = "prefer";
+      body["domainPlacement"] = "prefer";
       break;
     case OneDomain::kIgnore:
-      body["nvLinkDomainPolicy"] = "ignore";
+      body["domainPlacement"] = "ignore";
       break;
   }
-  if (count > 1 && wanted.domain != OneDomain::kDefault)
-    body["topologyOptimized"] = wanted.domain == OneDomain::kRequire;
   return json::text_of(body);
 }
 

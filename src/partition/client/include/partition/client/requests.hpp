@@ -8,17 +8,26 @@
 #include <vector>
 
 #include "partition/model/ids.hpp"
+#include "partition/model/status.hpp"
 
 namespace imex::partition::client {
+
+/// How the physical partitions of a logical one are made. Unset: as the controller likes.
+struct FabricWishes {
+  std::optional<std::uint32_t> multicast_groups{};  ///< of each; a multiple of 4
+  std::optional<ResiliencyMode> resiliency{};
+};
 
 struct NewPartition {
   std::string name{};
   SiteId site{};
   std::optional<std::string> description{};
+  FabricWishes fabric{};
 };
 
 struct PartitionChange {
   std::optional<std::string> name{}, description{};
+  FabricWishes fabric{};
 };
 
 struct NewVpc {

@@ -20,6 +20,12 @@ struct StatusNote {
   std::string updated;
 };
 
+/// What went wrong last with an object that has not converged since.
+struct FailureNote {
+  std::string message, at;
+  std::uint64_t count = 0;  ///< failures in a row
+};
+
 /// One GPU of an instance and the logical partition that it is wanted in.
 struct InterfaceView {
   InterfaceId id;
@@ -29,6 +35,7 @@ struct InterfaceView {
   Status status = Status::kPending;
   std::optional<DomainId> domain;        ///< once observed
   std::optional<std::uint64_t> gpu_uid;  ///< once observed
+  std::optional<FailureNote> failure;
 };
 
 /// An object that another one refers to.
@@ -44,6 +51,9 @@ struct PartitionView {
   SiteId site;
   Status status = Status::kPending;
   std::uint32_t gpus = 0, instances = 0;
+  std::optional<std::uint32_t> multicast_groups;  ///< of each physical partition
+  ResiliencyMode resiliency = ResiliencyMode::kUnset;
+  std::optional<FailureNote> failure;
   std::vector<Reference<VpcId>> default_of;  ///< VPCs; only of partition()
   std::vector<StatusNote> history;           ///< newest first
   std::string created, updated;
@@ -103,7 +113,6 @@ struct PlannedOperation {
   std::optional<LogicalPartitionId> partition;
   std::uint32_t fabric_id = 0;  ///< of a partition that is there; else 0
   std::vector<std::uint64_t> gpu_uids;
-  std::string detail;
 };
 
 }  // namespace imex::partition::client
