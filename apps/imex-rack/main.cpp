@@ -34,8 +34,35 @@ struct CommandLine {
   RackServerOptions rack;
   std::string topology = "nvl72", personality = "2.20", listen = "127.0.0.1:0", log_level = "info";
   std::vector<std::string> switches;
+  std::string ro_password_file, rw_password_file;
+  unsigned pending_ms = 50, progress_ms = 50, lag_ms = 0;
   int ready_fd = 1;
 };
+
+void describe_manager(CLI::App& app, CommandLine& line) {
+  imex::rack::ManagerOptions& manager = line.rack.manager;
+  app.add_option("--nmxm-listen", manager.listen,
+                 "ADDRESS:PORT of the manager over all racks (NMX-M, REST)");
+  app.add_option("--nmxm-certificate", manager.certificate, "PEM file: serve over HTTPS");
+  app.add_option("--nmxm-key", manager.key, "PEM file");
+  app.add_option("--nmxm-ro-password-file", line.ro_password_file,
+                 "password of ro-user; without it: ro-password");
+  app.add_option("--nmxm-rw-password-file", line.rw_password_file,
+                 "password of rw-user; without it: rw-password");
+  app.add_option("--nmxm-pending-ms", line.pending_ms, "how long an operation is pending");
+  app.add_option("--nmxm-progress-ms", line.progress_ms, "how long an operation is in progress");
+  app.add_option("--nmxm-lag-ms", line.lag_ms, "how old inventory may be");
+  app.add_flag("--nmxm-interop", manager.interop,
+               "bend to an existing client: arrays of one, small numbers");
+}
+
+imex::Result<void> read_password(const std::string& path, imex::log::Secret& password) {
+  if (path.empty()) return {};
+  IMEX_TRY(std::string text, imex::os::read_file(path));
+  while (text.ends_with('\n')) text.pop_back();
+  password = imex::log::Secret(std::move(text));
+  return {};
+}
 
 void describe(CLI::App& app, CommandLine& line) {
   app.footer(kFooter);
@@ -60,6 +87,7 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--nodes-dir", line.rack.nodes_dir,
                  "write what each tray's GPUs see to DIR/rack-N/tray-NN.toml");
   app.add_option("--control", line.rack.control_path, "Unix socket for faults and status");
+  describe_manager(app, line);
   app.add_option("--ready-fd", line.ready_fd, "descriptor for the ready line")
       ->check(CLI::Range(1, 1023));
   app.add_option("--log-level", line.log_level, "error, warn, info or debug")
@@ -84,6 +112,11 @@ imex::Result<void> complete(CommandLine& line) {
   }
   line.rack.address = line.listen.substr(0, colon);
   line.rack.port = static_cast<std::uint16_t>(port);
+  line.rack.manager.pending = std::chrono::milliseconds(line.pending_ms);
+  line.rack.manager.in_progress = std::chrono::milliseconds(line.progress_ms);
+  line.rack.manager.lag = std::chrono::milliseconds(line.lag_ms);
+  IMEX_CHECK_OK(read_password(line.ro_password_file, line.rack.manager.ro_password));
+  IMEX_CHECK_OK(read_password(line.rw_password_file, line.rack.manager.rw_password));
   return line.rack.validate();
 }
 

@@ -107,6 +107,12 @@ Result<void> ControlClient::clear_fault(const std::string& domain, std::uint64_t
   return {};
 }
 
+Result<void> ControlClient::clear_manager_fault(std::uint64_t id) {
+  const json request = {{"op", "fault-clear"}, {"id", id}, {"manager", true}};
+  IMEX_TRY([[maybe_unused]] const std::string answer, call(request.dump()));
+  return {};
+}
+
 Result<std::uint64_t> ControlClient::clear_faults(const std::string& domain,
                                                   const std::string& kind) {
   json request = {{"op", "fault-clear"}};

@@ -90,7 +90,7 @@ Time Domain::next_change() const noexcept {
   for (const auto& [partition, until] : lingering_) next = std::min(next, until);
   for (const auto& [id, fault] : faults_.all()) {
     if (fault.kind != FaultKind::kLinkFlap || !fault.begun) continue;
-    const Nanos half = fault.delay_or_default() / 2;
+    const Nanos half = half_flap(fault);
     const auto phase = (now_ - fault.starts) / half;
     next = std::min(next, fault.starts + half * (phase + 1));
   }
@@ -247,7 +247,7 @@ DomainState Domain::save(Time now) const {
   for (const auto& [id, partition] : table_.all()) state.partitions.push_back(partition);
   for (const auto& [id, fault] : faults_.all()) {
     Fault kept = fault;
-    kept.starts = Time{(fault.starts - now).count()};
+    kept.starts = fault.begun ? Time{0} : Time{(fault.starts - now).count()};
     if (fault.ends != kNever) kept.ends = Time{(fault.ends - now).count()};
     state.faults.push_back(std::move(kept));
   }
@@ -267,6 +267,10 @@ Result<void> Domain::restore(const DomainState& state, Time now) {
     if (partition.id == 0 || partition.id > kPartitionIdMax)
       return bad("partition id out of range");
     if (table.find(partition.id) != nullptr) return bad("partition id twice");
+    if (partition.name.empty() || partition.name.size() > kNameBytesMax)
+      return bad("partition name");
+    if (partition.kind > PartitionKind::kByUid) return bad("kind of a partition");
+    if (partition.mode > ResiliencyMode::kUserActionRequired) return bad("mode of a partition");
     if (table.find_name(partition.name) != nullptr) return bad("partition name twice");
     if (partition.groups > table.groups_left()) return bad("more multicast groups than there are");
     std::set<std::uint64_t> uids;
@@ -275,7 +279,8 @@ Result<void> Domain::restore(const DomainState& state, Time now) {
     }
     table.add(partition);
   }
-  table.set_last_id(state.last_id);
+  table.set_last_id(std::min(state.last_id, kPartitionIdMax));
+  for (const Fault& fault : state.faults) IMEX_CHECK_OK(check_fault(fault));
   table_ = std::move(table);
   generations_ = state.tray_generations;
   uids_.clear();

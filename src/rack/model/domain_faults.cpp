@@ -31,20 +31,25 @@ bool needs_scope(const Fault& fault) {
 
 }  // namespace
 
-Result<std::uint64_t> Domain::inject(Fault fault, Time now) {
-  advance(now);
+Result<void> Domain::check_fault(const Fault& fault) const {
+  const std::string_view name = facts_of(fault.kind).name;
   if (facts_of(fault.kind).manager) {
-    return fail(Errc::kInvalidArgument, fmt::format("{}: a fault of the manager, not of a domain",
-                                                    facts_of(fault.kind).name));
+    return fail(Errc::kInvalidArgument,
+                fmt::format("{}: a fault of the manager, not of a domain", name));
   }
   if (const std::string_view field = misplaced(shape(), fault); !field.empty()) {
-    return fail(Errc::kInvalidArgument,
-                fmt::format("{}: {}: not in this rack", facts_of(fault.kind).name, field));
+    return fail(Errc::kInvalidArgument, fmt::format("{}: {}: not in this rack", name, field));
   }
   if (needs_scope(fault)) {
     return fail(Errc::kInvalidArgument,
-                fmt::format("{}: say where: tray, switch_tray or chip", facts_of(fault.kind).name));
+                fmt::format("{}: say where: tray, switch_tray or chip", name));
   }
+  return {};
+}
+
+Result<std::uint64_t> Domain::inject(Fault fault, Time now) {
+  advance(now);
+  IMEX_CHECK_OK(check_fault(fault));
   IMEX_TRY(const std::uint64_t id, faults_.add(std::move(fault)));
   ++revision_;
   advance(now);
@@ -83,7 +88,7 @@ void Domain::derive_physical(Time now) {
   for (const auto& [id, fault] : faults_.all()) {
     if (!fault.begun) continue;
     if (fault.kind == FaultKind::kLinkFlap) {
-      const auto phase = (now - fault.starts) / (fault.delay_or_default() / 2);
+      const auto phase = (now - fault.starts) / half_flap(fault);
       const bool flaps = !fault.count || phase < 2 * std::int64_t{*fault.count};
       if (!flaps || phase % 2 != 0) continue;
     }

@@ -255,11 +255,7 @@ ChangeResult Domain::apply_change(const Change& change, Time now) {
   return std::visit(
       [&](const auto& request) -> ChangeResult {
         const ReturnCode code = check(request);
-        if (code != ReturnCode::kSuccess && code != ReturnCode::kUsedInThisPartition)
-          return {code, 0};
-        ChangeResult result = apply(request, now);
-        if (code != ReturnCode::kSuccess) result.code = code;
-        return result;
+        return code == ReturnCode::kSuccess ? apply(request, now) : ChangeResult{code, 0};
       },
       change);
 }

@@ -113,6 +113,11 @@ Nanos Fault::delay_or_default() const noexcept {
   return delay.count() != 0 ? delay : facts_of(kind).delay_default;
 }
 
+Nanos half_flap(const Fault& fault) noexcept {
+  constexpr Nanos kShortest = std::chrono::milliseconds(5);
+  return std::max(fault.delay_or_default() / 2, kShortest);
+}
+
 Result<std::uint64_t> FaultSet::add(Fault fault) {
   if (faults_.size() >= kFaultsMax) {
     return fail(Errc::kResourceExhausted,

@@ -73,12 +73,23 @@ Result<json> list_faults(Rack& rack, const json& /*request*/) {
       found.push_back(std::move(one));
     }
   }
+  if (rack.manager() != nullptr) {
+    for (const Fault& fault : rack.manager()->faults())
+      found.push_back(fault_to_json(fault, os::now()));
+  }
   return json{{"faults", std::move(found)}};
 }
 
 Result<json> set_fault(Rack& rack, const json& request) {
   const Time now = os::now();
   IMEX_TRY(Fault fault, fault_from_json(request, now));
+  if (facts_of(fault.kind).manager) {
+    if (rack.manager() == nullptr)
+      return fail(Errc::kFailedPrecondition, "there is no manager: start with --nmxm-listen");
+    IMEX_TRY(const std::uint64_t of_manager, rack.manager()->inject(std::move(fault), now));
+    rack.pulse();
+    return json{{"id", of_manager}};
+  }
   IMEX_TRY(RackEntry* const entry, named_rack(rack, request));
   std::uint64_t id = 0;
   {
@@ -98,13 +109,17 @@ Result<json> clear_faults(Rack& rack, const json& request) {
     IMEX_TRY(kind, find_fault(kind_name));
   }
   std::vector<RackEntry*> where;
-  if (request.contains("domain") || id) {
+  if (request.contains("domain") || (id && !request.value("manager", false))) {
     IMEX_TRY(RackEntry* const entry, named_rack(rack, request));
     where.push_back(entry);
   } else {
     for (RackEntry& entry : rack.entries()) where.push_back(&entry);
   }
   std::size_t count = 0;
+  const bool of_manager =
+      kind ? facts_of(*kind).manager : request.value("manager", !request.contains("domain") && !id);
+  if (of_manager && rack.manager() != nullptr) count += rack.manager()->clear_faults(id, kind);
+  if (of_manager && (id || kind)) where.clear();
   for (RackEntry* entry : where) {
     MutexLock lock(entry->host->mutex);
     Domain& domain = entry->host->domain;
@@ -243,8 +258,9 @@ std::string answer_control(Rack& rack, std::string_view request) {
   return answer.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::string status_line(Rack& rack) {
+std::string status_line(Rack& rack, std::uint16_t manager_port) {
   json line = {{"ready", true}};
+  if (manager_port != 0) line["manager_port"] = manager_port;
   line.update(status(rack));
   return line.dump();
 }

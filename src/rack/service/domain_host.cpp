@@ -127,15 +127,20 @@ Time DomainHost::pulse(Time now) {
 
 void DomainHost::save() {
   if (files_.state.empty()) return;
-  const auto written = write_state_file(files_.state, domain.save(os::now()));
-  if (!written) {
-    log_.limited(log::Level::kError, "the state of a domain could not be saved",
-                 {{"domain", domain.options().name}, {"reason", written.error().to_string()}});
+  std::string text = state_text(domain.save(os::now()));
+  if (text == saved_text_) return;  // a link went down: shown, but not kept
+  const auto written = write_state_file(files_.state, text);
+  if (written) {
+    saved_text_ = std::move(text);
+    return;
   }
+  log_.limited(log::Level::kError, "the state of a domain could not be saved",
+               {{"domain", domain.options().name}, {"reason", written.error().to_string()}});
 }
 
 void DomainHost::forget() {
   if (!files_.state.empty()) os::remove_file(files_.state);
+  saved_text_.clear();
 }
 
 void DomainHost::write_trays() {

@@ -80,6 +80,7 @@ class DomainHost {
   const std::function<void()> wake_;
   std::vector<std::shared_ptr<Subscriber>> subscribers_ IMEX_GUARDED_BY(mutex);
   std::uint64_t settled_ IMEX_GUARDED_BY(mutex) = 0;  ///< revision that was saved and shown
+  std::string saved_text_ IMEX_GUARDED_BY(mutex);
   std::vector<std::string> tray_texts_ IMEX_GUARDED_BY(mutex);
 };
 

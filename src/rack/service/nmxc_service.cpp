@@ -72,6 +72,14 @@ class Stream final : public grpc::ServerWriteReactor<Note>, public Subscriber {
     }
     next();
   }
+  /// Instead of everything else.
+  void refuse(const grpc::Status& status) {
+    {
+      MutexLock lock(mutex_);
+      finished_ = true;
+    }
+    this->Finish(status);
+  }
 
  private:
   static constexpr std::size_t kQueueMax = 256;
@@ -265,15 +273,15 @@ class Calls {
     Domain& domain = host_.domain;
     domain.advance(os::now());
     if (const auto wrong = unserved()) {
-      stream->Finish(*wrong);
+      stream->refuse(*wrong);
       return stream.get();
     }
     if (!domain.personality().subscribe) {
-      stream->Finish({grpc::StatusCode::UNIMPLEMENTED, "Subscribe is not served"});
+      stream->refuse({grpc::StatusCode::UNIMPLEMENTED, "Subscribe is not served"});
       return stream.get();
     }
     if (host_.subscriber_count() >= DomainHost::kSubscribersMax) {
-      stream->Finish({grpc::StatusCode::RESOURCE_EXHAUSTED, "too many subscribers"});
+      stream->refuse({grpc::StatusCode::RESOURCE_EXHAUSTED, "too many subscribers"});
       return stream.get();
     }
     const ReturnCode code = domain.admit(request->gateway_id(), context->peer(), Access::kState);

@@ -4,6 +4,7 @@
 
 #include "control_answers.hpp"
 #include "control_socket.hpp"
+#include "nmxm_server.hpp"
 #include "rack_state.hpp"
 
 namespace imex::rack {
@@ -20,6 +21,8 @@ Result<void> RackServerOptions::validate() const {
     problem("client authority: needs a certificate and a key");
   if (personality.small_numbers && topology.gpus_per_tray > 4)
     problem("small numbers: at most 4 GPUs per tray");
+  if (manager.certificate.empty() != manager.key.empty())
+    problem("manager's certificate and key: want both or neither");
   if (forget && state_dir.empty()) problem("forget: needs a state directory");
   if (problems.empty()) return {};
   return fail(Errc::kInvalidArgument, problems);
@@ -28,15 +31,44 @@ Result<void> RackServerOptions::validate() const {
 struct RackServer::Impl {
   Impl(net::EventLoop& loop, RackServerOptions options, log::Logger& log)
       : rack(loop, std::move(options), log) {}
+  ~Impl() { rack.set_manager(nullptr); }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
   Rack rack;
+  std::unique_ptr<NmxmManager> manager;
+  std::unique_ptr<NmxmServer> manager_server;
   std::unique_ptr<ControlSocket> control;
 };
+
+namespace {
+
+NmxmOptions manager_options(const ManagerOptions& from) {
+  return {.ro_password = from.ro_password.reveal(),
+          .rw_password = from.rw_password.reveal(),
+          .pending = from.pending,
+          .in_progress = from.in_progress,
+          .lag = from.lag,
+          .interop = from.interop};
+}
+
+}  // namespace
 
 Result<std::unique_ptr<RackServer>> RackServer::start(net::EventLoop& loop,
                                                       RackServerOptions options, log::Logger& log) {
   IMEX_CHECK_OK(options.validate());
   auto impl = std::make_unique<Impl>(loop, std::move(options), log);
   IMEX_CHECK_OK(impl->rack.open());
+  const ManagerOptions& manager = impl->rack.options().manager;
+  if (!manager.listen.empty()) {
+    std::vector<NmxmManager::Controller> controllers;
+    for (const RackEntry& entry : impl->rack.entries()) {
+      controllers.push_back({entry.host.get(), impl->rack.options().address, entry.primary_port});
+    }
+    impl->manager = std::make_unique<NmxmManager>(manager_options(manager), std::move(controllers));
+    impl->rack.set_manager(impl->manager.get());
+    IMEX_TRY(impl->manager_server, NmxmServer::start(*impl->manager, manager, log,
+                                                     [&rack = impl->rack] { rack.wake(); }));
+  }
   const std::string& path = impl->rack.options().control_path;
   if (!path.empty()) {
     IMEX_TRY(impl->control,
@@ -50,7 +82,11 @@ Result<std::unique_ptr<RackServer>> RackServer::start(net::EventLoop& loop,
 RackServer::RackServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 RackServer::~RackServer() = default;
 
-std::string RackServer::ready_line() const { return status_line(impl_->rack); }
+std::string RackServer::ready_line() const { return status_line(impl_->rack, manager_port()); }
+
+std::uint16_t RackServer::manager_port() const noexcept {
+  return impl_->manager_server ? impl_->manager_server->port() : std::uint16_t{0};
+}
 
 std::uint16_t RackServer::port(unsigned rack) const {
   return impl_->rack.entries().at(rack).primary_port;

@@ -62,6 +62,9 @@ void Rack::pulse() {
                  {{"reason", followed.error().to_string()}});
     next = std::min(next, os::now() + std::chrono::seconds(1));
   }
+  if (manager_ != nullptr) {
+    next = std::min(next, manager_->pulse(os::now(), std::chrono::system_clock::now()));
+  }
   timer_.arm(next, [this] { pulse(); });
 }
 

@@ -8,6 +8,7 @@
 
 #include "domain_host.hpp"
 #include "nmxc_service.hpp"
+#include "nmxm_manager.hpp"
 #include "rack/rack_server.hpp"
 
 namespace imex::rack {
@@ -33,12 +34,16 @@ class Rack {
   [[nodiscard]] std::vector<RackEntry>& entries() noexcept { return entries_; }
   /// Nothing if there is none of that name.
   [[nodiscard]] RackEntry* find(const std::string& name);
+  /// Beside the domains; must outlive its place here, or be taken away with nullptr. On the loop.
+  void set_manager(NmxmManager* manager) noexcept { manager_ = manager; }
+  [[nodiscard]] NmxmManager* manager() noexcept { return manager_; }
+  /// Any thread: asks for a pulse soon.
+  void wake();
   /// Lets time pass in all domains, and brings addresses in line with the faults that hold.
   void pulse();
 
  private:
   [[nodiscard]] Result<void> follow_faults(RackEntry& entry);
-  void wake();
 
   net::EventLoop& loop_;
   const RackServerOptions options_;
@@ -46,6 +51,7 @@ class Rack {
   Delays delays_;
   net::Timer timer_;
   std::vector<RackEntry> entries_;
+  NmxmManager* manager_ = nullptr;
   /// Written by any thread that asks for a pulse, cleared by the loop when it begins one: saves
   /// posting twice, carries no data.
   std::atomic<bool> pulse_asked_{false};

@@ -108,8 +108,9 @@ Result<std::optional<DomainState>> read_state_file(const std::string& path) {
   return std::optional(std::move(state));
 }
 
-Result<void> write_state_file(const std::string& path, const DomainState& state) {
-  const std::string text = state_to_json(state).dump() + "\n";
+std::string state_text(const DomainState& state) { return state_to_json(state).dump() + "\n"; }
+
+Result<void> write_state_file(const std::string& path, const std::string& text) {
   return os::replace_file(path, std::as_bytes(std::span(text)));
 }
 

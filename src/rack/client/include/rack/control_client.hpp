@@ -40,6 +40,7 @@ class ControlClient {
   /// The id of the fault.
   [[nodiscard]] Result<std::uint64_t> set_fault(const FaultRequest& fault);
   [[nodiscard]] Result<void> clear_fault(const std::string& domain, std::uint64_t id);
+  [[nodiscard]] Result<void> clear_manager_fault(std::uint64_t id);
   /// Empty kind or domain: all. How many were cleared.
   [[nodiscard]] Result<std::uint64_t> clear_faults(const std::string& domain,
                                                    const std::string& kind);

@@ -225,6 +225,7 @@ class Domain {
   void hold_bound(std::uint64_t uid, Time now);
   void make_default_partition();
   // domain_faults.cpp
+  [[nodiscard]] Result<void> check_fault(const Fault& fault) const;
   void happen(const Fault& event, Time now);
   void swap_tray(unsigned tray);
   void lose_partitions(const Fault& event);

@@ -113,6 +113,9 @@ struct Fault {
   [[nodiscard]] Nanos delay_or_default() const noexcept;
 };
 
+/// Half a period of link-flap; never so short that nothing else gets done.
+[[nodiscard]] Nanos half_flap(const Fault& fault) noexcept;
+
 /// What a call is about, for faults of shape kCall.
 struct CallFacts {
   std::string_view method;

@@ -18,6 +18,16 @@
 
 namespace imex::rack {
 
+/// The manager over all domains (NMX-M, REST).
+struct ManagerOptions {
+  std::string listen;            ///< "ADDRESS:PORT"; empty: no manager
+  std::string certificate, key;  ///< PEM files; both or neither
+  log::Secret ro_password{std::string("ro-password")}, rw_password{std::string("rw-password")};
+  /// How long an operation is pending, and in progress; how old inventory may be.
+  Nanos pending{std::chrono::milliseconds(50)}, in_progress{std::chrono::milliseconds(50)}, lag{0};
+  bool interop = false;  ///< bends to an existing client
+};
+
 struct RackServerOptions {
   unsigned racks = 1;  ///< NVLink domains
   Topology topology;
@@ -31,6 +41,7 @@ struct RackServerOptions {
   bool forget = false;           ///< begins without what was saved
   std::string nodes_dir;         ///< for tray files; empty: none
   std::string control_path;      ///< Unix socket; empty: none
+  ManagerOptions manager{};
 
   /// All problems at once. Errors: kInvalidArgument.
   [[nodiscard]] Result<void> validate() const;
@@ -51,6 +62,8 @@ class RackServer {
   /// One line of JSON: addresses, ports and identities (docs/formats/rack-control.md).
   [[nodiscard]] std::string ready_line() const;
   [[nodiscard]] std::uint16_t port(unsigned rack) const;
+  /// Of the manager; 0: there is none.
+  [[nodiscard]] std::uint16_t manager_port() const noexcept;
 
  private:
   struct Impl;
