@@ -205,35 +205,6 @@ Result<std::vector<NvlinkInterface>> read_machines(ReadTransaction& t, DesiredDo
   return interfaces;
 }
 
-Result<DesiredDomain> read_desired(ReadTransaction& t, const DomainId& id) {
-  DesiredDomain out;
-  out.domain.id = id;
-  IMEX_TRY(std::optional<Domain> domain, t.find<Domain>(id));
-  if (domain) out.domain = *domain;
-  IMEX_TRY(const std::vector<NvlinkInterface> interfaces, read_machines(t, out));
-
-  ListQuery ours;
-  ours.filters.push_back({Field::kDomain, {id.to_string()}});
-  IMEX_TRY(out.physical, t.list<PhysicalPartition>(ours));
-  std::sort(out.physical.begin(), out.physical.end(),
-            [](const auto& a, const auto& b) { return a.fabric_id < b.fabric_id; });
-
-  std::vector<LogicalPartitionId> wanted;
-  for (const NvlinkInterface& interface : interfaces) wanted.push_back(interface.partition);
-  for (const PhysicalPartition& row : out.physical) wanted.push_back(row.partition);
-  std::sort(wanted.begin(), wanted.end());
-  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
-  std::vector<std::string> ids;
-  for (const LogicalPartitionId& partition : wanted) ids.push_back(partition.to_string());
-  IMEX_TRY(out.partitions, all_of<LogicalPartition>(t, Field::kId, std::move(ids)));
-
-  ListQuery open = ours;
-  open.filters.push_back(
-      {Field::kState, {std::string(operation_state_name(OperationState::kBegun))}});
-  IMEX_TRY(out.unfinished, t.list<OperationRecord>(open));
-  return out;
-}
-
 // ---- Journal -----------------------------------------------------------------------------------
 
 bool adds_members(OperationKind kind) {
@@ -397,6 +368,35 @@ Result<void> apply(WriteTransaction& t, const WriteBack& changes) {
 }
 
 }  // namespace
+
+Result<DesiredDomain> read_desired(ReadTransaction& t, const DomainId& id) {
+  DesiredDomain out;
+  out.domain.id = id;
+  IMEX_TRY(std::optional<Domain> domain, t.find<Domain>(id));
+  if (domain) out.domain = *domain;
+  IMEX_TRY(const std::vector<NvlinkInterface> interfaces, read_machines(t, out));
+
+  ListQuery ours;
+  ours.filters.push_back({Field::kDomain, {id.to_string()}});
+  IMEX_TRY(out.physical, t.list<PhysicalPartition>(ours));
+  std::sort(out.physical.begin(), out.physical.end(),
+            [](const auto& a, const auto& b) { return a.fabric_id < b.fabric_id; });
+
+  std::vector<LogicalPartitionId> wanted;
+  for (const NvlinkInterface& interface : interfaces) wanted.push_back(interface.partition);
+  for (const PhysicalPartition& row : out.physical) wanted.push_back(row.partition);
+  std::sort(wanted.begin(), wanted.end());
+  wanted.erase(std::unique(wanted.begin(), wanted.end()), wanted.end());
+  std::vector<std::string> ids;
+  for (const LogicalPartitionId& partition : wanted) ids.push_back(partition.to_string());
+  IMEX_TRY(out.partitions, all_of<LogicalPartition>(t, Field::kId, std::move(ids)));
+
+  ListQuery open = ours;
+  open.filters.push_back(
+      {Field::kState, {std::string(operation_state_name(OperationState::kBegun))}});
+  IMEX_TRY(out.unfinished, t.list<OperationRecord>(open));
+  return out;
+}
 
 // ---- The calls ---------------------------------------------------------------------------------
 

@@ -371,6 +371,21 @@ Result<std::vector<DomainMembers>> ReadTransaction::members(
   return members;
 }
 
+Result<std::uint32_t> ReadTransaction::trays_in(const LogicalPartitionId& partition,
+                                                const DomainId& domain, WallTime since) {
+  std::uint32_t trays = 0;
+  const std::string partition_key = partition.to_string(), domain_key = domain.to_string();
+  IMEX_CHECK_OK(connection_.query(
+      "SELECT COUNT(DISTINCT i.id) FROM nvlink_interface n "
+      "JOIN instance i ON i.id = n.instance_id JOIN machine m ON m.id = i.machine_id "
+      "WHERE n.partition_id = $1 AND n.status <> 'Deleting' AND m.domain_id = $2 AND "
+      "i.created >= $3",
+      {std::string_view(partition_key), std::string_view(domain_key),
+       since.time_since_epoch().count()},
+      [&](const sql::Row& row) { trays = static_cast<std::uint32_t>(row.integer(0)); }));
+  return trays;
+}
+
 Result<std::uint64_t> ReadTransaction::allocated_machines(const TenantId& tenant,
                                                           const InstanceTypeId& type) {
   std::uint64_t machines = 0;

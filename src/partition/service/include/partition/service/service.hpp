@@ -30,10 +30,10 @@ struct Roles {
 /// Whose token it is. That the signature holds and that the user belongs to `org` was checked
 /// before.
 struct Caller {
-  std::string subject;  ///< stands in the audit log
-  std::string email, first_name, last_name;
-  std::string org;
-  Roles roles;
+  std::string subject{};  ///< stands in the audit log
+  std::string email{}, first_name{}, last_name{};
+  std::string org{};
+  Roles roles{};
   bool service_account = false;  ///< has both admin roles
 };
 
@@ -61,14 +61,14 @@ struct Request {
 
 struct Answer {
   int status = 200;
-  std::string body;
+  std::string body{};
   std::string content_type = "application/json";
-  std::string pagination;  ///< value of X-Pagination; empty: no such header
+  std::string pagination{};  ///< value of X-Pagination; empty: no such header
 };
 
 struct ServiceOptions {
   std::string version = "0.3.0";  ///< plain semantic version; NICo's SDK wants 0.2.86 at least
-  std::string build_time;
+  std::string build_time{};
   /// An observation older than this says nothing: states become unknown. Three intervals of the
   /// reconciler.
   std::chrono::seconds observation_valid{180};

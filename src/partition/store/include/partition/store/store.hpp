@@ -18,10 +18,10 @@ namespace imex::partition {
 
 struct StoreOptions {
   /// A path (SQLite), or postgresql://… (or "host=… dbname=…", libpq's own form).
-  std::string url;
+  std::string url{};
   /// Key that seals credentials; made with mode 0600 on first use. Empty: beside the SQLite file;
   /// needed with PostgreSQL, the same for all replicas.
-  std::string key_file;
+  std::string key_file{};
   /// Connections for reading.
   std::uint32_t readers = 4;
   /// Name of this replica, for people who ask who leads.

@@ -49,15 +49,15 @@ enum class Field : std::uint8_t {
 /// of values means "is null" ("is not null").
 struct Filter {
   Field field = Field::kId;
-  std::vector<std::string> values;
+  std::vector<std::string> values{};
   bool negated = false;
 };
 
 /// All filters must hold.
 struct ListQuery {
-  std::vector<Filter> filters;
+  std::vector<Filter> filters{};
   /// Case-insensitive part of one of the record's texts (name, description, status).
-  std::string text;
+  std::string text{};
   Field order = Field::kCreated;
   bool descending = false;
   std::uint64_t offset = 0;
@@ -68,7 +68,7 @@ struct ListQuery {
 
 template <class T>
 struct Page {
-  std::vector<T> rows;
+  std::vector<T> rows{};
   std::uint64_t total = 0;  ///< without offset and limit
 };
 
@@ -118,6 +118,9 @@ class ReadTransaction {
   /// Where GPUs of these partitions were observed.
   [[nodiscard]] Result<std::vector<DomainMembers>> members(
       const std::vector<LogicalPartitionId>& partitions);
+  /// Trays of a domain that instances with a GPU in the partition got since `since`.
+  [[nodiscard]] Result<std::uint32_t> trays_in(const LogicalPartitionId& partition,
+                                               const DomainId& domain, WallTime since);
   [[nodiscard]] Result<std::uint64_t> allocated_machines(const TenantId& tenant,
                                                          const InstanceTypeId& type);
   /// All that the fabric manager listed, ours or not.
@@ -136,10 +139,13 @@ class ReadTransaction {
   WallTime now_;
 };
 
+/// All that is wanted of a domain, as ReconcilerStore::desired() gives it, in this snapshot.
+[[nodiscard]] Result<DesiredDomain> read_desired(ReadTransaction& t, const DomainId& domain);
+
 /// Who writes; stands in the audit log.
 struct Actor {
-  std::string subject;
-  std::string org;
+  std::string subject{};
+  std::string org{};
 };
 
 /// All of it or nothing. Each write puts a line in the audit log, a change of status one in the
