@@ -1,0 +1,51 @@
+#include "managers.hpp"
+
+#include <utility>
+
+#include "fabric/nmxc.hpp"
+
+namespace imex::controller {
+namespace {
+
+std::string first_of(const std::string& own, const std::string& general) {
+  return own.empty() ? general : own;
+}
+
+Result<std::unique_ptr<fabric::FabricManager>> open_nmx_c(const partition::EndpointGroup& group,
+                                                          const partition::ManagerIdentity& general,
+                                                          log::Logger& log) {
+  fabric::nmxc::Options options;
+  const partition::Endpoint& first = group.endpoints.front();
+  const partition::EndpointCredentials& files = group.credentials.front();
+  for (const partition::Endpoint& endpoint : group.endpoints)
+    options.endpoints.push_back(endpoint.url);
+  options.tls.authority_file = first_of(files.ca_certificate_path, general.ca_certificate_path);
+  options.tls.certificate_file =
+      first_of(files.client_certificate_path, general.client_certificate_path);
+  options.tls.key_file = first_of(files.client_key_path, general.client_key_path);
+  options.tls.server_name = first_of(first.tls_authority, general.authority);
+  options.gateway_id = "imex-controller";
+  if (first.domain) options.domain_uuid = first.domain->uuid;
+  options.log = &log;
+  return fabric::nmxc::open(std::move(options));
+}
+
+}  // namespace
+
+partition::ManagerFactory manager_factory(const partition::ControllerConfig& config,
+                                          log::Logger& log) {
+  return
+      [general = config.identity, &log](
+          const partition::EndpointGroup& group) -> Result<std::unique_ptr<fabric::FabricManager>> {
+        switch (group.endpoints.front().protocol) {
+          case partition::FabricProtocol::kNmxC:
+            return open_nmx_c(group, general, log);
+          case partition::FabricProtocol::kNmxM:
+            break;
+        }
+        return fail(Errc::kUnsupported, "endpoint " + group.endpoints.front().url + ": NMX-M",
+                    "this build speaks NMX-C only");
+      };
+}
+
+}  // namespace imex::controller
