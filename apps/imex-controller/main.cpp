@@ -13,18 +13,17 @@
 #include "managers.hpp"
 #include "metrics/registry.hpp"
 #include "net/event_loop.hpp"
-#include "net/http/server.hpp"
 #include "os/file.hpp"
 #include "os/process.hpp"
 #include "os/thread.hpp"
 #include "partition/controller/config.hpp"
 #include "partition/controller/controller.hpp"
+#include "partition/rest/rest_server.hpp"
+#include "partition/service/service.hpp"
 #include "partition/store/store.hpp"
 
 namespace {
 
-namespace http = imex::net::http;
-using imex::Errc;
 using imex::Result;
 using imex::partition::ControllerConfig;
 
@@ -97,28 +96,37 @@ imex::log::Level level(const std::string& name) {
   return name == "debug" ? imex::log::Level::kDebug : imex::log::Level::kInfo;
 }
 
-/// Metrics and health. The REST API (partition/rest) is mounted beside them: here, and nowhere
-/// else.
-Result<std::unique_ptr<http::Server>> serve_metrics(const ControllerConfig& config,
-                                                    imex::metrics::Registry& registry,
-                                                    const imex::partition::Controller& controller) {
-  http::Router router;
-  router.add(http::Method::kGet, "/metrics", [&registry](const http::Request&) {
-    http::Response response = http::Response::text(200, registry.text());
-    response.content_type = std::string(imex::metrics::kContentType);
-    return response;
-  });
-  router.add(http::Method::kGet, "/healthz",
-             [](const http::Request&) { return http::Response::text(200, "ok\n"); },
-             {.immediate = true});
-  router.add(http::Method::kGet, "/readyz",
-             [&controller](const http::Request&) {
-               return controller.leading() ? http::Response::text(200, "leading\n")
-                                           : http::Response::text(200, "standing by\n");
-             },
-             {.immediate = true});
-  return http::Server::start({.listeners = {{.address = config.metrics_listen}}, .threads = 1},
-                             std::move(router));
+std::vector<imex::partition::RestIssuer> issuers_of(const ControllerConfig& config) {
+  std::vector<imex::partition::RestIssuer> issuers;
+  for (const imex::partition::ConfiguredIssuer& from : config.issuers) {
+    imex::partition::RestIssuer issuer;
+    issuer.keys.name = from.name;
+    issuer.keys.issuer = from.issuer;
+    issuer.keys.key_set = from.jwks;
+    issuer.keys.audiences = from.audiences;
+    issuer.scopes = from.scopes;
+    issuer.mappings.push_back(
+        {from.org, from.org_claim, from.roles, from.roles_claim, from.service_account});
+    issuers.push_back(std::move(issuer));
+  }
+  return issuers;
+}
+
+/// Answers at once and for as long as the process lives; whether this replica leads is a metric.
+Result<std::unique_ptr<imex::partition::RestServer>> serve_rest(const ControllerConfig& config,
+                                                                imex::partition::Store& store,
+                                                                imex::partition::Service& service,
+                                                                imex::metrics::Registry& registry,
+                                                                imex::log::Logger& log) {
+  imex::partition::RestOptions options;
+  options.listeners = {{.address = config.listen}};
+  options.metrics_listeners = {{.address = config.metrics_listen}};
+  options.issuers = issuers_of(config);
+  options.ready = [&store]() -> Result<void> {
+    return store.read([](imex::partition::ReadTransaction&) -> Result<void> { return {}; });
+  };
+  return imex::partition::RestServer::start(std::move(options),
+                                            imex::partition::operations_of(service), registry, log);
 }
 
 Result<void> serve(const ControllerConfig& config, int ready_fd, imex::log::Logger& log) {
@@ -142,19 +150,24 @@ Result<void> serve(const ControllerConfig& config, int ready_fd, imex::log::Logg
   imex::partition::Controller controller(
       config.settings, *store, imex::controller::manager_factory(config, log),
       {.log = log, .metrics = metrics, .count_logical_partitions = count_partitions});
-  IMEX_TRY(const auto server, serve_metrics(config, registry, controller));
+  imex::partition::ServiceOptions service_options;
+  service_options.observation_valid =
+      std::chrono::ceil<std::chrono::seconds>(3 * config.settings.interval);
+  imex::partition::Service service(*store, service_options);
+  IMEX_TRY(const auto rest, serve_rest(config, *store, service, registry, log));
   controller.start();
 
   nlohmann::json ready = nlohmann::json::object();
   ready["ready"] = true;
   ready["pid"] = imex::os::process_id();
-  ready["metrics_port"] = server->port();
+  ready["port"] = rest->port();
+  ready["metrics_port"] = rest->metrics_port();
   const std::string text = ready.dump() + "\n";
   IMEX_CHECK_OK(imex::os::write_all(ready_fd, std::as_bytes(std::span(text)), "ready line"));
   loop.run();
   log.info("stopping");
+  rest->stop(std::chrono::seconds(5));
   controller.stop();
-  server->stop(std::chrono::seconds(2));
   return {};
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "fabric/nmxc.hpp"
+#include "fabric/nmxm.hpp"
 
 namespace imex::controller {
 namespace {
@@ -28,6 +29,43 @@ Result<std::unique_ptr<fabric::FabricManager>> open_nmx_c(const partition::Endpo
   if (first.domain) options.domain_uuid = first.domain->uuid;
   options.log = &log;
   return fabric::nmxc::open(std::move(options));
+}
+
+/// NMX-M speaks for many domains, a group for one: with several the endpoint must say which.
+Result<Uuid> only_domain(const fabric::nmxm::Options& options) {
+  const auto call = fabric::CallOptions::within(std::chrono::seconds(3));
+  const auto domains = fabric::nmxm::list_domains(options, call);
+  if (!domains) return fail(domains.error().error);
+  if (domains->size() == 1) return domains->front();
+  return fail(Errc::kUnsupported,
+              options.endpoints.front() + " speaks for " + std::to_string(domains->size()) +
+                  " NVLink domains, one is wanted",
+              "register the NMX-C endpoint of each domain instead");
+}
+
+Result<std::unique_ptr<fabric::FabricManager>> open_nmx_m(const partition::EndpointGroup& group,
+                                                          const partition::ManagerIdentity& general,
+                                                          log::Logger& log) {
+  fabric::nmxm::Options options;
+  const partition::Endpoint& first = group.endpoints.front();
+  const partition::EndpointCredentials& own = group.credentials.front();
+  for (const partition::Endpoint& endpoint : group.endpoints)
+    options.endpoints.push_back(endpoint.url);
+  options.tls.authority_file = first_of(own.ca_certificate_path, general.ca_certificate_path);
+  options.tls.certificate_file =
+      first_of(own.client_certificate_path, general.client_certificate_path);
+  options.tls.key_file = first_of(own.client_key_path, general.client_key_path);
+  options.tls.server_name = first_of(first.tls_authority, general.authority);
+  options.tls.verify = first.verify_server;
+  options.user = own.user;
+  options.password = own.password;
+  options.log = &log;
+  if (first.domain) {
+    options.domain_uuid = first.domain->uuid;
+  } else {
+    IMEX_TRY(options.domain_uuid, only_domain(options));
+  }
+  return fabric::nmxm::open(std::move(options));
 }
 
 }  // namespace

@@ -35,7 +35,8 @@ class ConfigReader {
     known_ = {
         {"controller", [&](const toml::node& n) { table(n, "controller", controller_keys()); }},
         {"nvlink_config", [&](const toml::node& n) { table(n, "nvlink_config", nvlink_keys()); }},
-        {"endpoint", [&](const toml::node& n) { endpoints(n); }}};
+        {"endpoint", [&](const toml::node& n) { endpoints(n); }},
+        {"issuer", [&](const toml::node& n) { issuers(n); }}};
     walk(root, known_);
     check_identity(out_.identity, "nvlink_config");
   }
@@ -73,6 +74,16 @@ class ConfigReader {
     return [this, &out](const toml::node& node) {
       if (!node.is_string()) return problem(node, key_, "want a text");
       out = node.as_string()->get();
+    };
+  }
+  std::function<void(const toml::node&)> texts(std::vector<std::string>& out) {
+    return [this, &out](const toml::node& node) {
+      const toml::array* list = node.as_array();
+      for (std::size_t i = 0; list != nullptr && i < list->size(); ++i) {
+        if (!list->get(i)->is_string()) return problem(node, key_, "want a list of texts");
+        out.push_back(list->get(i)->as_string()->get());
+      }
+      if (list == nullptr) problem(node, key_, "want a list of texts");
     };
   }
   std::function<void(const toml::node&)> flag(bool& out) {
@@ -178,6 +189,26 @@ class ConfigReader {
           endpoint.url.starts_with("http://") || endpoint.url.starts_with("https://");
       if (!is_url) problem(entry, "endpoint.url", "want http://HOST:PORT or https://HOST:PORT");
       check_identity(endpoint.identity, "endpoint");
+    }
+  }
+
+  void issuers(const toml::node& node) {
+    if (!node.is_array_of_tables()) return problem(node, "issuer", "want [[issuer]] tables");
+    for (const toml::node& entry : *node.as_array()) {
+      ConfiguredIssuer& issuer = out_.issuers.emplace_back();
+      table(entry, "issuer",
+            {{"name", text(issuer.name)},
+             {"issuer", text(issuer.issuer)},
+             {"jwks", text(issuer.jwks)},
+             {"audiences", texts(issuer.audiences)},
+             {"scopes", texts(issuer.scopes)},
+             {"org", text(issuer.org)},
+             {"org_claim", text(issuer.org_claim)},
+             {"roles", texts(issuer.roles)},
+             {"roles_claim", text(issuer.roles_claim)},
+             {"service_account", flag(issuer.service_account)}});
+      if (issuer.issuer.empty()) problem(entry, "issuer.issuer", "missing");
+      if (issuer.jwks.empty()) problem(entry, "issuer.jwks", "missing");
     }
   }
 

@@ -64,6 +64,22 @@ credentials_file = "/secret"
   EXPECT_EQ(config.endpoints[1].protocol, FabricProtocol::kNmxM);
 }
 
+TEST(ControllerConfigTest, IssuersSayWhoIsBelieved) {
+  const ControllerConfig config = parsed(R"(
+[[issuer]]
+issuer = "https://sso"
+jwks = "/keys.json"
+audiences = ["imex"]
+org_claim = "org"
+roles = ["TENANT_ADMIN"]
+)");
+  ASSERT_EQ(config.issuers.size(), 1U);
+  EXPECT_EQ(config.issuers[0].audiences, std::vector<std::string>{"imex"});
+  EXPECT_EQ(config.issuers[0].roles, std::vector<std::string>{"TENANT_ADMIN"});
+  EXPECT_NE(problem("[[issuer]]\nissuer = \"x\"").find("issuer.jwks: missing"), std::string::npos);
+  EXPECT_NE(problem("[[issuer]]\nscopes = 1").find("want a list of texts"), std::string::npos);
+}
+
 TEST(ControllerConfigTest, EveryProblemIsNamedWithItsLine) {
   const std::string text = problem(
       "[nvlink_config]\nenabeld = true\nmonitor_run_interval = []\n[controller]\nstore = 1\n");

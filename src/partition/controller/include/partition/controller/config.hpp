@@ -15,6 +15,12 @@
 ///     kind = "nmx-c"                            # or "nmx-m"
 ///     url = "https://10.0.0.11:9370"
 ///     chassis_serial = "1821220000000"
+///
+///     [[issuer]]                                # of tokens for the REST API
+///     issuer = "https://sso.example"
+///     jwks = "https://sso.example/keys"         # or a file
+///     org_claim = "org"
+///     roles_claim = "roles"
 #pragma once
 
 #include <string>
@@ -46,6 +52,21 @@ struct ConfiguredEndpoint {
   bool verify_server = true;
 };
 
+/// Whose tokens the REST API believes, and what they entitle to (partition-api.md 2.2).
+struct ConfiguredIssuer {
+  std::string name{};
+  std::string issuer{};
+  /// File or URL of the keys.
+  std::string jwks{};
+  std::vector<std::string> audiences{}, scopes{};
+  /// Every token belongs to this org; empty: `org_claim` says.
+  std::string org{};
+  std::string org_claim{};
+  std::vector<std::string> roles{};
+  std::string roles_claim{};
+  bool service_account = false;
+};
+
 struct ControllerConfig {
   ControllerSettings settings{};
   /// NICo's code calls its metrics carbide_…; both names are served.
@@ -56,6 +77,7 @@ struct ControllerConfig {
   bool allow_insecure = false;
   std::uint16_t nmx_c_endpoint_port = 9370;
   std::vector<ConfiguredEndpoint> endpoints{};
+  std::vector<ConfiguredIssuer> issuers{};
 
   std::string store = "imex-controller.db";
   std::string key_file{};
