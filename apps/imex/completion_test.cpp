@@ -57,8 +57,12 @@ TEST(CommandWordsTest, EveryCommandOfTheProgramIsThere) {
   CommandTree tree;
   const auto words = command_words(tree.app());
   EXPECT_THAT(find(words, {}).subcommands,
-              ElementsAre("domain", "channel", "config", "status", "generate", "chat", "perplexity",
-                          "model", "bench", "completion"));
+              ElementsAre("domain", "channel", "config", "status", "partition", "instance", "vpc",
+                          "rack", "generate", "chat", "perplexity", "model", "bench",
+                          "completion"));
+  EXPECT_THAT(find(words, {"partition"}).subcommands,
+              ElementsAre("list", "show", "create", "update", "delete"));
+  EXPECT_THAT(find(words, {"rack", "fault"}).subcommands, ElementsAre("add", "list", "clear"));
   EXPECT_THAT(find(words, {"channel"}).subcommands, ElementsAre("list", "grant", "release"));
 }
 
@@ -103,6 +107,13 @@ TEST(BashCompletionTest, OffersSubcommandsValuesAndOptions) {
               ElementsAre("--gpus", "--gpu-uids"));
   EXPECT_THAT(complete_in_bash(script, {"imex", "domain", ""}), Not(Contains("grant")));
   EXPECT_THAT(complete_in_bash(script, {"imex", "completion", "f"}), ElementsAre("fish"));
+  EXPECT_THAT(complete_in_bash(script, {"imex", "inst"}), ElementsAre("instance"));
+  EXPECT_THAT(complete_in_bash(script, {"imex", "instance", "create", "--domain", "r"}),
+              ElementsAre("require"));
+  EXPECT_THAT(complete_in_bash(script, {"imex", "rack", "fault", ""}),
+              IsSupersetOf({"add", "list", "clear"}));
+  EXPECT_THAT(complete_in_bash(script, {"imex", "vpc", "update", "v", "--no-d"}),
+              ElementsAre("--no-default-partition"));
 }
 
 TEST(CompletionScriptTest, ZshAndFishNameEveryCommandAndOption) {

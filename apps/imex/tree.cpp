@@ -58,6 +58,10 @@ CommandTree::CommandTree()
   add_channel();
   add_config();
   add_status();
+  add_partition();
+  add_instance();
+  add_vpc();
+  add_rack();
   add_generate();
   add_chat();
   add_perplexity();

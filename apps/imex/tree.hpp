@@ -7,6 +7,8 @@
 #include <CLI/CLI.hpp>
 
 #include "commands.hpp"
+#include "rack_commands.hpp"
+#include "tenant_commands.hpp"
 
 namespace imex::cli {
 
@@ -48,6 +50,14 @@ class CommandTree {
   void add_bench_exchange(CLI::App* bench);
   void add_exchange_values(CLI::App* command);
   void add_exchange_measuring(CLI::App* command);
+  void add_partition();
+  void add_vpc();
+  void add_instance();
+  void add_instance_create(CLI::App* instance);
+  void add_gpus(CLI::App* command, const std::string& gpu_help, const std::string& gpus_help);
+  void add_rack();
+  void add_rack_options(CLI::App* command);
+  void add_rack_fault_add(CLI::App* fault);
   void add_completion();
 
   CLI::App app_;
@@ -69,6 +79,10 @@ class CommandTree {
   BenchGenerateOptions bench_generate_;
   BenchLoadOptions bench_load_;
   BenchExchangeOptions exchange_;
+  PartitionOptions partition_;
+  VpcOptions vpc_;
+  InstanceOptions instance_;
+  RackFaultOptions rack_;
 };
 
 }  // namespace imex::cli
