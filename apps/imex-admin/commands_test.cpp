@@ -497,7 +497,8 @@ TEST_F(CommandsTest, WrongUseNamesWhatIsPossible) {
     EXPECT_EQ(done.status, kExitUsage) << line;
     return done.err;
   };
-  EXPECT_THAT(wrong("partition show"), HasSubstr("no command 'partition'; commands are"));
+  EXPECT_THAT(wrong("partition show"),
+              HasSubstr("no command 'partition' (invalid_argument); commands are"));
   EXPECT_THAT(wrong("lp"), HasSubstr("show, create, delete"));
   EXPECT_THAT(wrong("lp show --format xml"), HasSubstr("ascii-table"));
   EXPECT_THAT(wrong("lp show --timeout forever"), HasSubstr("250ms, 5s, 2m"));
