@@ -70,6 +70,7 @@ class ForgeServerTest : public AdministrationTest {
          .tls = net::TlsSources{.key = file("key", pair.key),
                                 .certificate = file("cert", pair.certificate),
                                 .authority = file("ca", authority_.pem())},
+         .trust_local = trust_local,
          .rules = {must(parse_caller_rule("cn:ops-*", Role::kAdmin)),
                    must(parse_caller_rule(std::string("san:") + kAgentName, Role::kSiteAgent))}}));
   }
