@@ -1,5 +1,6 @@
 #include "commands.hpp"
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -56,7 +57,7 @@ Output partition_fields(const pb::NVLinkLogicalPartition& partition) {
 }
 
 Output info_output(const pb::MachineNVLinkInfo& info) {
-  Output output{.json = to_json(info)};
+  Output output{.json = to_json(info), .as_json = true};
   // For csv alone: people get the JSON, as the command has always printed it.
   output.table.columns = {"domain_uuid", "chassis_serial", "tray_index",
                           "slot_id",     "device_id",      "guid"};
@@ -65,7 +66,6 @@ Output info_output(const pb::MachineNVLinkInfo& info) {
                                  std::to_string(gpu.tray_index()), std::to_string(gpu.slot_id()),
                                  std::to_string(gpu.device_id()), std::to_string(gpu.guid())});
   }
-  output.line = output.json.dump(2, ' ', false, Json::error_handler_t::replace);
   return output;
 }
 

@@ -497,12 +497,15 @@ TEST_F(CommandsTest, WrongUseNamesWhatIsPossible) {
     EXPECT_EQ(done.status, kExitUsage) << line;
     return done.err;
   };
-  EXPECT_THAT(wrong("partition show"), HasSubstr("no command 'partition'; commands are"));
+  EXPECT_THAT(wrong("partition show"),
+              HasSubstr("no command 'partition' (invalid_argument); commands are"));
   EXPECT_THAT(wrong("lp"), HasSubstr("show, create, delete"));
   EXPECT_THAT(wrong("lp show --format xml"), HasSubstr("ascii-table"));
   EXPECT_THAT(wrong("lp show --timeout forever"), HasSubstr("250ms, 5s, 2m"));
-  EXPECT_THAT(wrong("--api-url controller:1079 lp show"), HasSubstr("https://HOST:PORT"));
+  EXPECT_THAT(wrong("--api-url http://b:1 lp show"), HasSubstr("--api-url"));
   EXPECT_THAT(wrong(""), HasSubstr("which command?"));
+  url_ = "controller:1079";
+  EXPECT_THAT(wrong("lp show"), HasSubstr("https://HOST:PORT"));
 }
 
 TEST_F(CommandsTest, AControllerThatIsNotThereIsNamed) {

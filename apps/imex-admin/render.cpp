@@ -67,9 +67,10 @@ std::string field_lines(const std::vector<std::pair<std::string, std::string>>& 
 
 std::string ascii(const Output& output) {
   if (!output.line.empty()) return printable(output.line) + '\n';
+  if (output.as_json) return json_text(output.json, 2) + '\n';
   std::string text = field_lines(output.fields);
   if (!output.table.columns.empty()) text += ascii_table(output.table);
-  return text.empty() ? json_text(output.json, 2) + '\n' : text;
+  return text;
 }
 
 // ---- csv (RFC 4180, lines end with a line feed alone) ------------------------------------------

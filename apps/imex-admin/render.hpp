@@ -26,10 +26,11 @@ struct Table {
 };
 
 /// One answer. json and yaml show `json`; the others what people read:
-/// ascii-table the line, or else the fields, then the table, or else the JSON;
+/// ascii-table the line, or else the fields, then the table, or with `as_json` the JSON;
 /// csv the table, or else the fields as a header and a row.
 struct Output {
   Json json{};  ///< null: there is nothing to say
+  bool as_json = false;
   std::string line{};
   std::vector<std::pair<std::string, std::string>> fields{};
   Table table{};

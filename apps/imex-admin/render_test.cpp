@@ -106,6 +106,12 @@ TEST(Render, YamlOfListsInLists) {
   EXPECT_EQ(render(nested, Format::kYaml), "rows:\n  -\n    - 1\n    - 2\n  - []\nempty: {}\n");
 }
 
+TEST(Render, JsonCanBeWhatPeopleGetToo) {
+  Output output = one();
+  output.as_json = true;
+  EXPECT_EQ(render(output, Format::kAsciiTable), render(output, Format::kJson));
+}
+
 TEST(Render, NothingToSayIsNothing) {
   for (const Format format : {Format::kAsciiTable, Format::kJson, Format::kCsv, Format::kYaml})
     EXPECT_EQ(render(Output{}, format), "");

@@ -1,5 +1,6 @@
 #include "tree.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <set>
@@ -67,11 +68,14 @@ CLI::App* CommandTree::group(CLI::App* parent, const std::string& name, const st
 }
 
 CLI::App* CommandTree::leaf(CLI::App* parent, const std::string& name, const std::string& help,
-                            const std::string& examples, Action action) {
+                            const std::string& examples, Action action, bool unsafe) {
   CLI::App* command = parent->add_subcommand(name, help);
   command->fallthrough();
   command->footer(examples);
-  command->callback([this, action = std::move(action)] { action_ = action; });
+  command->callback([this, unsafe, action = std::move(action)] {
+    action_ = action;
+    unsafe_ = unsafe;
+  });
   return command;
 }
 
@@ -272,12 +276,12 @@ void CommandTree::add_instance() {
       "Example: imex-admin --cloud-unsafe-op instance update-nvlink-config "
       "-i 6f0d1c1e-0000-4000-8000-000000000001 --config '{\"gpu_configs\": [{\"device_instance\": "
       "0, \"logical_partition_id\": \"3e1b...\"}]}'",
-      [this](const Session& session) { return update_instance_nvlink(session, id_, config_); });
+      [this](const Session& session) { return update_instance_nvlink(session, id_, config_); },
+      true);
   update->add_option("-i,--instance", id_, "id of the instance")->type_name("UUID")->required();
   update->add_option("--config", config_, "the complete configuration")
       ->type_name("JSON")
       ->required();
-  update->final_callback([this] { unsafe_ = true; });
 }
 
 // ---- Running -----------------------------------------------------------------------------------

@@ -32,8 +32,9 @@ class CommandTree {
   CLI::App* group(CLI::App* parent, const std::string& name, const std::string& help,
                   const std::string& example);
   /// A command that does something: its help ends with the examples, its action runs after parsing.
+  /// `unsafe`: it bypasses the REST API.
   CLI::App* leaf(CLI::App* parent, const std::string& name, const std::string& help,
-                 const std::string& examples, Action action);
+                 const std::string& examples, Action action, bool unsafe = false);
   void add_globals();
   void add_credential();
   void add_endpoints();

@@ -63,13 +63,14 @@ class ForgeServerTest : public AdministrationTest {
     stub_ = pb::Forge::NewStub(
         grpc::CreateChannel(server_->addresses().at(0), grpc::InsecureChannelCredentials()));
   }
-  void start_tls() {
+  void start_tls(bool trust_local = false) {
     const auto pair = authority_.issue("controller", "DNS:localhost,IP:127.0.0.1");
     must(start(
         {.listen = {"127.0.0.1:0"},
          .tls = net::TlsSources{.key = file("key", pair.key),
                                 .certificate = file("cert", pair.certificate),
                                 .authority = file("ca", authority_.pem())},
+         .trust_local = trust_local,
          .rules = {must(parse_caller_rule("cn:ops-*", Role::kAdmin)),
                    must(parse_caller_rule(std::string("san:") + kAgentName, Role::kSiteAgent))}}));
   }
@@ -152,6 +153,15 @@ TEST_F(ForgeServerTest, CertificatesThatNoRuleKnowsGetTheVersion) {
   const auto stub = client(&pair);
   EXPECT_EQ(version(*stub), Code::OK);
   EXPECT_EQ(list_partitions(*stub), Code::PERMISSION_DENIED);
+  EXPECT_EQ(list_endpoints(*stub), Code::PERMISSION_DENIED);
+}
+
+// Not to be mistaken for a connection without certificate, which local callers have.
+TEST_F(ForgeServerTest, ACertificateWithoutAnyNameGetsTheVersion) {
+  start_tls(true);
+  const auto pair = authority_.issue("", "");
+  const auto stub = client(&pair);
+  EXPECT_EQ(version(*stub), Code::OK);
   EXPECT_EQ(list_endpoints(*stub), Code::PERMISSION_DENIED);
 }
 

@@ -45,17 +45,26 @@ grpc::Status grpc_status_of(const Error& error) {
   return {status_code(error.code), text};
 }
 
-/// A connection without a verified certificate can only have come in where the options trust it:
-/// ForgeServer listens without TLS nowhere else.
-CallerNames names_of(const grpc::AuthContext& peer) {
+std::string text_of(grpc::string_ref value) { return {value.data(), value.size()}; }
+
+/// Whether the connection is plaintext, which ForgeServer serves only where its options trust it. A
+/// certificate without any name is not plaintext: that is a caller whom nobody knows.
+bool is_plaintext(const grpc::AuthContext& peer) {
+  const auto types = peer.FindPropertyValues("transport_security_type");
+  return std::all_of(types.begin(), types.end(),
+                     [](const grpc::string_ref& type) { return text_of(type) == "insecure"; });
+}
+
+CallerNames names_of(const grpc::AuthContext& peer, bool trust_local) {
   CallerNames names;
-  names.local = !peer.IsPeerAuthenticated();
-  if (names.local) return names;
-  const auto text = [](grpc::string_ref value) { return std::string(value.data(), value.size()); };
+  if (is_plaintext(peer)) {
+    names.local = trust_local;
+    return names;
+  }
   for (const grpc::string_ref& name : peer.FindPropertyValues("x509_common_name"))
-    names.common_name = text(name);
+    names.common_name = text_of(name);
   for (const grpc::string_ref& name : peer.FindPropertyValues("x509_subject_alternative_name"))
-    names.alternative_names.push_back(text(name));
+    names.alternative_names.push_back(text_of(name));
   return names;
 }
 
@@ -88,6 +97,7 @@ Result<void> check_credential_type(pb::CredentialType type) {
 ForgeService::ForgeService(const ForgeServerOptions& options, Administration& administration,
                            ForgeLog log)
     : rules_(options.rules),
+      trust_local_(options.trust_local),
       call_limit_(options.call_limit),
       listen_(options.listen.empty() ? std::string() : options.listen.front()),
       administration_(administration),
@@ -96,7 +106,7 @@ ForgeService::ForgeService(const ForgeServerOptions& options, Administration& ad
 template <class Work>
 grpc::Status ForgeService::serve(const grpc::ServerContext& context, Access access,
                                  std::string_view method, const Work& work) {
-  const Caller caller = identify(names_of(*context.auth_context()), rules_);
+  const Caller caller = identify(names_of(*context.auth_context(), trust_local_), rules_);
   Result<void> done = authorise(caller, access, method);
   if (done) done = work(Actor{caller.subject, ""});
   if (done) return grpc::Status::OK;

@@ -97,6 +97,7 @@ class ForgeService final : public pb::Forge::Service {
   [[nodiscard]] fabric::CallOptions call_options(const grpc::ServerContext& context) const;
 
   const std::vector<CallerRule> rules_;
+  const bool trust_local_;
   const std::chrono::milliseconds call_limit_;
   const std::string listen_;
   Administration& administration_;
