@@ -138,8 +138,8 @@ std::string Checker::at_rest(const Fabric& fabric, const Answers& answers) {
       if (!only_strangers) return "convergence: the default partition is not empty";
     }
     if (partition.foreign) continue;
-    // Renamed by the manager while the controller crashed: nobody can know any more whose it was. Its
-    // GPUs are taken back; the shell is reported, and stays until an operator says otherwise.
+    // Renamed by the manager while the controller crashed: nobody can know any more whose it was.
+    // Its GPUs are taken back; the shell is reported, and stays until an operator says otherwise.
     const bool only_planted = std::all_of(partition.members.begin(), partition.members.end(),
                                           [](const auto& entry) { return entry.second.planted; });
     if (partition.name != partition.label && only_planted) continue;
@@ -158,7 +158,9 @@ std::string Checker::at_rest(const Fabric& fabric, const Answers& answers) {
     const bool foreign_held =
         std::any_of(machine.gpus.begin(), machine.gpus.end(), [&](std::uint64_t gpu) {
           const std::uint32_t place = place_of(fabric.truth(), gpu);
-          return place != 0 && fabric.truth().at(place).foreign;
+          if (place == 0) return false;
+          const TruthPartition& in = fabric.truth().at(place);
+          return in.foreign || in.name != in.label;  // renamed: for all that is known, foreign
         });
     const bool free = machine.tenant.empty() || machine.releasing;
     // What was found in somebody else's partition at first is left there.

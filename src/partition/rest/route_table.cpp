@@ -89,7 +89,7 @@ constexpr auto kRows = std::to_array<RouteRow>({
      kNone, kNone, kNone, 200, "@InfrastructureProvider", ""},
     {"get-current-infrastructure-provider-stats", kProvider, "Counts of the provider's objects",
      kNone, kNone, kNone, 200, "object", "404"},
-    {"get-current-service-account", kMember, "Whether the token is a service account's", kNone,
+    {"get-current-service-account", kAnyRole, "Whether the token is a service account's", kNone,
      kNone, kNone, 200, "@ServiceAccount", ""},
 
     // Sites, machines, types, allocations
