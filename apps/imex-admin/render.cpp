@@ -22,6 +22,13 @@ std::string json_text(const Json& json, int indent) {
   return json.dump(indent, ' ', false, Json::error_handler_t::replace);
 }
 
+std::string json_lines(const Json& json) {
+  if (!json.is_array()) return json_text(json, -1) + '\n';
+  std::string lines;
+  for (const Json& item : json) lines += json_text(item, -1) + '\n';
+  return lines;
+}
+
 // ---- ascii-table -------------------------------------------------------------------------------
 
 std::string ascii_table(const Table& table) {
@@ -176,10 +183,11 @@ std::string yaml(const Json& json) {
 Result<Format> parse_format(std::string_view name) {
   if (name == "ascii-table" || name == "table") return Format::kAsciiTable;
   if (name == "json") return Format::kJson;
+  if (name == "jsonl") return Format::kJsonLines;
   if (name == "csv") return Format::kCsv;
   if (name == "yaml") return Format::kYaml;
   return fail(Errc::kInvalidArgument, fmt::format("unknown format '{}'", printable(name)),
-              "--format takes ascii-table, json, csv or yaml");
+              "--format takes ascii-table, json, jsonl, csv or yaml");
 }
 
 std::string render(const Output& output, Format format) {
@@ -187,6 +195,8 @@ std::string render(const Output& output, Format format) {
   switch (format) {
     case Format::kJson:
       return json_text(output.json, 2) + '\n';
+    case Format::kJsonLines:
+      return json_lines(output.json);
     case Format::kCsv:
       return csv(output);
     case Format::kYaml:

@@ -1,4 +1,5 @@
-/// What a command has to say, and its four shapes: ascii-table, json, csv, yaml.
+/// What a command has to say, and its shapes: ascii-table, json, csv, yaml; and jsonl, as `imex`
+/// has it.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace imex::admin {
 /// Keys stay in the order in which they were added.
 using Json = nlohmann::ordered_json;
 
-enum class Format : std::uint8_t { kAsciiTable, kJson, kCsv, kYaml };
+enum class Format : std::uint8_t { kAsciiTable, kJson, kJsonLines, kCsv, kYaml };
 /// Errors: kInvalidArgument.
 [[nodiscard]] Result<Format> parse_format(std::string_view name);
 
@@ -25,9 +26,9 @@ struct Table {
   std::vector<std::vector<std::string>> rows{};  ///< as many cells as columns
 };
 
-/// One answer. json and yaml show `json`; the others what people read:
-/// ascii-table the line, or else the fields, then the table, or with `as_json` the JSON;
-/// csv the table, or else the fields as a header and a row.
+/// One answer. json and yaml show `json`, jsonl one line of it for each element of a list; the
+/// others what people read: ascii-table the line, or else the fields, then the table, or with
+/// `as_json` the JSON; csv the table, or else the fields as a header and a row.
 struct Output {
   Json json{};  ///< null: there is nothing to say
   bool as_json = false;

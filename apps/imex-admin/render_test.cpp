@@ -72,6 +72,14 @@ TEST(Render, JsonKeepsTheOrderOfKeys) {
             "\"endpoint\": \"http://[::1]:9370\"\n  }\n]\n");
 }
 
+TEST(Render, JsonLinesAreOneForEachElement) {
+  EXPECT_EQ(render(list(), Format::kJsonLines),
+            "{\"chassis_serial\":\"18203251\",\"endpoint\":\"https://10.0.0.7:9370\"}\n"
+            "{\"chassis_serial\":\"a,\\\"b\\\"\",\"endpoint\":\"http://[::1]:9370\"}\n");
+  EXPECT_EQ(render(Output{.json = Json::array()}, Format::kJsonLines), "");
+  EXPECT_EQ(render(Output{.json = {{"a", 1}}}, Format::kJsonLines), "{\"a\":1}\n");
+}
+
 TEST(Render, YamlNestsAndQuotesWhatWouldBeReadAsSomethingElse) {
   EXPECT_EQ(render(list(), Format::kYaml),
             "- chassis_serial: \"18203251\"\n"
@@ -127,6 +135,7 @@ TEST(Render, WhatCouldSteerATerminalIsEscaped) {
 TEST(Format, NamesAreThoseOfNico) {
   EXPECT_EQ(parse_format("ascii-table").value(), Format::kAsciiTable);
   EXPECT_EQ(parse_format("json").value(), Format::kJson);
+  EXPECT_EQ(parse_format("jsonl").value(), Format::kJsonLines);
   EXPECT_EQ(parse_format("csv").value(), Format::kCsv);
   EXPECT_EQ(parse_format("yaml").value(), Format::kYaml);
   EXPECT_FALSE(parse_format("xml"));

@@ -85,8 +85,8 @@ void CommandTree::add_globals() {
           fmt::format("of the controller's administrator service; default: {}", kDefaultUrl))
       ->envname("API_URL")
       ->type_name("URL");
-  app_.add_option("--format,-f", format_name_, "ascii-table, json, csv or yaml")
-      ->check(CLI::IsMember({"ascii-table", "table", "json", "csv", "yaml"}))
+  app_.add_option("--format,-f", format_name_, "ascii-table, json, jsonl, csv or yaml")
+      ->check(CLI::IsMember({"ascii-table", "table", "json", "jsonl", "csv", "yaml"}))
       ->capture_default_str();
   app_.add_option("--output,-o", output_file_, "write the result there; default: standard output")
       ->type_name("FILE");
@@ -351,7 +351,7 @@ Result<void> CommandTree::deliver(const Output& output) const {
 }
 
 int CommandTree::report(const Error& error, int exit_status) const {
-  if (format_name_ == "json") {
+  if (format_name_ == "json" || format_name_ == "jsonl") {
     const Json json{
         {"error",
          {{"code", errc_name(error.code)}, {"message", error.message}, {"hint", error.hint}}}};
