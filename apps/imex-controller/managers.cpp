@@ -79,10 +79,9 @@ partition::ManagerFactory manager_factory(const partition::ControllerConfig& con
           case partition::FabricProtocol::kNmxC:
             return open_nmx_c(group, general, log);
           case partition::FabricProtocol::kNmxM:
-            break;
+            return open_nmx_m(group, general, log);
         }
-        return fail(Errc::kUnsupported, "endpoint " + group.endpoints.front().url + ": NMX-M",
-                    "this build speaks NMX-C only");
+        return fail(Errc::kInternal, "an endpoint of no known protocol");
       };
 }
 

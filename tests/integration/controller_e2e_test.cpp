@@ -207,9 +207,10 @@ class ControllerE2eTest : public ::testing::Test {
   bool all_ready_in_store() {
     const auto store = open_store();
     const auto instances = list<Instance>(*store);
-    return !instances.empty() && std::all_of(instances.begin(), instances.end(), [](const auto& i) {
-      return i.status == Status::kReady;
-    });
+    const auto interfaces = list<NvlinkInterface>(*store);
+    const auto is_ready = [](const auto& row) { return row.status == Status::kReady; };
+    return !instances.empty() && std::all_of(instances.begin(), instances.end(), is_ready) &&
+           std::all_of(interfaces.begin(), interfaces.end(), is_ready);
   }
 
   TemporaryDirectory folder_;
@@ -234,11 +235,8 @@ TEST_F(ControllerE2eTest, PartitionOfFourGpusStandsAndAStolenGpuComesBack) {
   Program controller = start_controller();
   ASSERT_TRUE(eventually([&] { return membership()[name] == wanted; }));
 
-  const auto* standing = [&] {
-    static fabric::Snapshot snapshot;
-    snapshot = look();
-    return snapshot.partition_of(wanted[0]);
-  }();
+  const fabric::Snapshot before = look();
+  const fabric::ObservedPartition* standing = before.partition_of(wanted[0]);
   ASSERT_NE(standing, nullptr);
   const fabric::PartitionTarget target{standing->id, standing->name};
   ASSERT_TRUE(

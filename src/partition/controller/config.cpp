@@ -64,39 +64,44 @@ class ConfigReader {
   }
 
   void table(const toml::node& node, std::string_view name, const Keys& keys) {
-    if (!node.is_table()) return problem(node, name, "want a table");
+    const toml::table* entries = node.as_table();
+    if (entries == nullptr) return problem(node, name, "want a table");
     section_ = std::string(name) + ".";
-    walk(*node.as_table(), keys);
+    walk(*entries, keys);
     section_.clear();
   }
 
   std::function<void(const toml::node&)> text(std::string& out) {
     return [this, &out](const toml::node& node) {
-      if (!node.is_string()) return problem(node, key_, "want a text");
-      out = node.as_string()->get();
+      const auto* value = node.as_string();
+      if (value == nullptr) return problem(node, key_, "want a text");
+      out = value->get();
     };
   }
   std::function<void(const toml::node&)> texts(std::vector<std::string>& out) {
     return [this, &out](const toml::node& node) {
       const toml::array* list = node.as_array();
       for (std::size_t i = 0; list != nullptr && i < list->size(); ++i) {
-        if (!list->get(i)->is_string()) return problem(node, key_, "want a list of texts");
-        out.push_back(list->get(i)->as_string()->get());
+        const auto* value = (*list)[i].as_string();
+        if (value == nullptr) return problem(node, key_, "want a list of texts");
+        out.push_back(value->get());
       }
       if (list == nullptr) problem(node, key_, "want a list of texts");
     };
   }
   std::function<void(const toml::node&)> flag(bool& out) {
     return [this, &out](const toml::node& node) {
-      if (!node.is_boolean()) return problem(node, key_, "want true or false");
-      out = node.as_boolean()->get();
+      const auto* value = node.as_boolean();
+      if (value == nullptr) return problem(node, key_, "want true or false");
+      out = value->get();
     };
   }
   std::function<void(const toml::node&)> duration(Nanos& out) {
     return [this, &out](const toml::node& node) {
       Result<Nanos> parsed = fail(Errc::kInvalidArgument, "");
-      if (node.is_string()) parsed = parse_interval(node.as_string()->get());
-      if (node.is_integer()) parsed = parse_interval(std::to_string(node.as_integer()->get()));
+      if (const auto* text = node.as_string()) parsed = parse_interval(text->get());
+      if (const auto* count = node.as_integer())
+        parsed = parse_interval(std::to_string(count->get()));
       if (!parsed || *parsed <= Nanos(0)) {
         return problem(node, key_, "want a duration above 0, e.g. \"60s\"");
       }
@@ -105,7 +110,8 @@ class ConfigReader {
   }
   std::function<void(const toml::node&)> port(std::uint16_t& out) {
     return [this, &out](const toml::node& node) {
-      const std::int64_t number = node.is_integer() ? node.as_integer()->get() : 0;
+      const auto* value = node.as_integer();
+      const std::int64_t number = value == nullptr ? 0 : value->get();
       if (number < 1 || number > 65'535) return problem(node, key_, "want a port from 1 to 65535");
       out = static_cast<std::uint16_t>(number);
     };
@@ -114,13 +120,14 @@ class ConfigReader {
   std::function<void(const toml::node&)> choice(T& out,
                                                 std::map<std::string, T, std::less<>> values) {
     return [this, &out, values = std::move(values)](const toml::node& node) {
-      const auto at = node.is_string() ? values.find(node.as_string()->get()) : values.end();
+      const auto* value = node.as_string();
+      const auto at = value == nullptr ? values.end() : values.find(value->get());
       if (at != values.end()) {
         out = at->second;
         return;
       }
       std::string wanted = "want one of";
-      for (const auto& [name, value] : values) wanted += " \"" + name + "\"";
+      for (const auto& [name, meaning] : values) wanted += " \"" + name + "\"";
       problem(node, key_, wanted);
     };
   }
@@ -170,8 +177,9 @@ class ConfigReader {
   }
 
   void endpoints(const toml::node& node) {
-    if (!node.is_array_of_tables()) return problem(node, "endpoint", "want [[endpoint]] tables");
-    for (const toml::node& entry : *node.as_array()) {
+    const toml::array* entries = node.as_array();
+    if (entries == nullptr) return problem(node, "endpoint", "want [[endpoint]] tables");
+    for (const toml::node& entry : *entries) {
       ConfiguredEndpoint& endpoint = out_.endpoints.emplace_back();
       table(
           entry, "endpoint",
@@ -193,8 +201,9 @@ class ConfigReader {
   }
 
   void issuers(const toml::node& node) {
-    if (!node.is_array_of_tables()) return problem(node, "issuer", "want [[issuer]] tables");
-    for (const toml::node& entry : *node.as_array()) {
+    const toml::array* entries = node.as_array();
+    if (entries == nullptr) return problem(node, "issuer", "want [[issuer]] tables");
+    for (const toml::node& entry : *entries) {
       ConfiguredIssuer& issuer = out_.issuers.emplace_back();
       table(entry, "issuer",
             {{"name", text(issuer.name)},

@@ -23,6 +23,7 @@
 ///     roles_claim = "roles"
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
