@@ -260,6 +260,14 @@ std::string Body::keep(std::initializer_list<std::string_view> fields,
   return json::text_of(kept);
 }
 
+Answer writing_body(Store& store, const Request& request, Checked<void> (*need)(const Caller&),
+                    const std::function<Checked<Answer>(WriteTransaction&, Body&)>& work) {
+  if (auto role = need(request.caller); !role) return answer_of(refuse(role.error()));
+  Checked<Body> body = Body::parse(request.body);
+  if (!body) return answer_of(refuse(body.error()));
+  return writing(store, request, [&](WriteTransaction& t) { return work(t, *body); });
+}
+
 // ---- Refusals ----------------------------------------------------------------------------------
 
 Refusal refusal_of(const Error& error) {

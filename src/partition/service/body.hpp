@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "context.hpp"
 #include "partition/model/records.hpp"
 #include "refusal.hpp"
 
@@ -57,6 +59,12 @@ class Body {
   std::string prefix_;
   std::map<std::string, std::string> problems_;
 };
+
+/// As writing(), with a body. Role and body are looked at first, outside of the transaction: the
+/// writer's thread is one for all, and must not read ten megabytes of somebody's JSON.
+[[nodiscard]] Answer writing_body(
+    Store& store, const Request& request, Checked<void> (*need)(const Caller&),
+    const std::function<Checked<Answer>(WriteTransaction&, Body&)>& work);
 
 /// Length in characters (code points) of what is valid UTF-8.
 [[nodiscard]] std::size_t characters(std::string_view text);

@@ -101,6 +101,9 @@ Checked<void> need_anyone(const Caller& caller) {
 
 // ---- Answers and transactions ------------------------------------------------------------------
 
+Service::Service(Store& store, ServiceOptions options)
+    : store_(store), options_(std::move(options)) {}
+
 Answer Service::error(int status, std::string_view message, std::string_view data_json) {
   JsonWriter json;
   json.begin_object().member("source", "nico").member("message", message);

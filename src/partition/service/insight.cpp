@@ -155,43 +155,41 @@ Answer with_credentials(Store& store, const Request& request, Answer answer, con
 Answer Service::create_endpoint(const Request& request) {
   EndpointBody wanted;
   Endpoint endpoint;
-  Answer answer = writing(store_, request, [&](WriteTransaction& t) -> Checked<Answer> {
-    IMEX_PASS(need_provider_admin(request.caller));
-    IMEX_GET(Body body, Body::parse(request.body));
-    endpoint = {};
-    body.require("url");
-    body.require("siteId");
-    const SiteId site_id{body.uuid("siteId").value_or(Uuid{})};
-    IMEX_GET(wanted, change_endpoint(body, endpoint));
-    IMEX_GET(const Provider provider, own_provider(t, request.caller));
-    IMEX_GET(const auto site, t.find<Site>(site_id));
-    if (!site || site->provider != provider.id)
-      return refuse_field("siteId", "names no site of this provider");
-    endpoint.id = {os::random_uuid()};
-    endpoint.site = site_id;
-    endpoint.state = "not yet contacted";
-    IMEX_PASS(check_endpoint_url(t, endpoint));
-    IMEX_PASS(t.insert(endpoint));
-    t.wake_reconciler();
-    return answer_endpoint(t, 201, endpoint.id);
-  });
+  Answer answer = writing_body(store_, request, need_provider_admin,
+                               [&](WriteTransaction& t, Body& body) -> Checked<Answer> {
+                                 endpoint = {};
+                                 body.require("url");
+                                 body.require("siteId");
+                                 const SiteId site_id{body.uuid("siteId").value_or(Uuid{})};
+                                 IMEX_GET(wanted, change_endpoint(body, endpoint));
+                                 IMEX_GET(const Provider provider, own_provider(t, request.caller));
+                                 IMEX_GET(const auto site, t.find<Site>(site_id));
+                                 if (!site || site->provider != provider.id)
+                                   return refuse_field("siteId", "names no site of this provider");
+                                 endpoint.id = {os::random_uuid()};
+                                 endpoint.site = site_id;
+                                 endpoint.state = "not yet contacted";
+                                 IMEX_PASS(check_endpoint_url(t, endpoint));
+                                 IMEX_PASS(t.insert(endpoint));
+                                 t.wake_reconciler();
+                                 return answer_endpoint(t, 201, endpoint.id);
+                               });
   return with_credentials(store_, request, std::move(answer), endpoint.id, wanted.credentials);
 }
 
 Answer Service::update_endpoint(const Request& request) {
   EndpointBody wanted;
   EndpointId id;
-  Answer answer = writing(store_, request, [&](WriteTransaction& t) -> Checked<Answer> {
-    IMEX_PASS(need_provider_admin(request.caller));
-    IMEX_GET(Body body, Body::parse(request.body));
-    IMEX_GET(Endpoint endpoint, own_endpoint(t, request));
-    IMEX_GET(wanted, change_endpoint(body, endpoint));
-    IMEX_PASS(check_endpoint_url(t, endpoint));
-    IMEX_PASS(t.update(endpoint));
-    t.wake_reconciler();
-    id = endpoint.id;
-    return answer_endpoint(t, 200, id);
-  });
+  Answer answer = writing_body(store_, request, need_provider_admin,
+                               [&](WriteTransaction& t, Body& body) -> Checked<Answer> {
+                                 IMEX_GET(Endpoint endpoint, own_endpoint(t, request));
+                                 IMEX_GET(wanted, change_endpoint(body, endpoint));
+                                 IMEX_PASS(check_endpoint_url(t, endpoint));
+                                 IMEX_PASS(t.update(endpoint));
+                                 t.wake_reconciler();
+                                 id = endpoint.id;
+                                 return answer_endpoint(t, 200, id);
+                               });
   return with_credentials(store_, request, std::move(answer), id, wanted.credentials);
 }
 
@@ -415,34 +413,34 @@ Checked<Reservation> own_reservation(ReadTransaction& t, const Request& request)
 }  // namespace
 
 Answer Service::create_reservation(const Request& request) {
-  return writing(store_, request, [&](WriteTransaction& t) -> Checked<Answer> {
-    IMEX_PASS(need_tenant_admin(request.caller));
-    IMEX_GET(Body body, Body::parse(request.body));
-    IMEX_GET(Reservation reservation, read_reservation(body, t.now()));
-    IMEX_GET(const Tenant tenant, own_tenant(t, request.caller));
-    IMEX_GET(const auto partition,
-             own<LogicalPartition>(t, tenant, reservation.partition, "logical partition"));
-    if (partition.status == Status::kDeleting)
-      return refuse(400, "the logical partition is being deleted");
-    IMEX_GET(const auto domain, t.find<Domain>(reservation.domain));
-    if (!domain || domain->site != partition.site)
-      return refuse_field("nvLinkDomainId", "names no domain of the partition's site");
-    IMEX_GET(const auto type, t.find<InstanceType>(reservation.instance_type));
-    if (!type || type->site != partition.site)
-      return refuse_field("instanceTypeId", "names no instance type of the partition's site");
-    // Nobody may hold back more than what it may use.
-    IMEX_GET(const std::uint64_t allowed, t.allocated_machines(tenant.id, type->id));
-    if (reservation.trays > allowed)
-      return refuse(403, fmt::format("the tenant's quota of this type is {} machines", allowed));
-    IMEX_PASS(check_room(t, reservation));
-    reservation.id = {os::random_uuid()};
-    reservation.tenant = tenant.id;
-    reservation.site = partition.site;
-    IMEX_PASS(t.insert(reservation));
-    JsonWriter json;
-    render_reservation(json, reservation);
-    return json_answer(201, std::move(json));
-  });
+  return writing_body(
+      store_, request, need_tenant_admin, [&](WriteTransaction& t, Body& body) -> Checked<Answer> {
+        IMEX_GET(Reservation reservation, read_reservation(body, t.now()));
+        IMEX_GET(const Tenant tenant, own_tenant(t, request.caller));
+        IMEX_GET(const auto partition,
+                 own<LogicalPartition>(t, tenant, reservation.partition, "logical partition"));
+        if (partition.status == Status::kDeleting)
+          return refuse(400, "the logical partition is being deleted");
+        IMEX_GET(const auto domain, t.find<Domain>(reservation.domain));
+        if (!domain || domain->site != partition.site)
+          return refuse_field("nvLinkDomainId", "names no domain of the partition's site");
+        IMEX_GET(const auto type, t.find<InstanceType>(reservation.instance_type));
+        if (!type || type->site != partition.site)
+          return refuse_field("instanceTypeId", "names no instance type of the partition's site");
+        // Nobody may hold back more than what it may use.
+        IMEX_GET(const std::uint64_t allowed, t.allocated_machines(tenant.id, type->id));
+        if (reservation.trays > allowed)
+          return refuse(403,
+                        fmt::format("the tenant's quota of this type is {} machines", allowed));
+        IMEX_PASS(check_room(t, reservation));
+        reservation.id = {os::random_uuid()};
+        reservation.tenant = tenant.id;
+        reservation.site = partition.site;
+        IMEX_PASS(t.insert(reservation));
+        JsonWriter json;
+        render_reservation(json, reservation);
+        return json_answer(201, std::move(json));
+      });
 }
 
 Answer Service::list_reservations(const Request& request) {

@@ -245,32 +245,32 @@ Answer Service::get_instance_history(const Request& request) {
 }
 
 Answer Service::update_instance(const Request& request) {
-  return writing(store_, request, [&](WriteTransaction& t) -> Checked<Answer> {
-    IMEX_PASS(need_tenant_admin(request.caller));
-    IMEX_GET(Body body, Body::parse(request.body));
-    IMEX_PASS(check_reboot(body));
-    IMEX_GET(const auto wanted, read_wanted_interfaces(body));
-    IMEX_PASS(body.check());
-    IMEX_GET(const Tenant tenant, own_tenant(t, request.caller));
-    IMEX_GET(Instance instance, own_instance(t, request, tenant));
-    IMEX_PASS(check_changeable(t, instance));
-    IMEX_PASS(change_texts(t, tenant, instance, body));
-    if (wanted) IMEX_PASS(replace_interfaces(t, tenant, instance, *wanted));
-    IMEX_PASS(t.update(instance, "NVLink configuration changed"));
-    return answer_instance(t, instance, tenant, {});
-  });
+  return writing_body(store_, request, need_tenant_admin,
+                      [&](WriteTransaction& t, Body& body) -> Checked<Answer> {
+                        IMEX_PASS(check_reboot(body));
+                        IMEX_GET(const auto wanted, read_wanted_interfaces(body));
+                        IMEX_PASS(body.check());
+                        IMEX_GET(const Tenant tenant, own_tenant(t, request.caller));
+                        IMEX_GET(Instance instance, own_instance(t, request, tenant));
+                        IMEX_PASS(check_changeable(t, instance));
+                        IMEX_PASS(change_texts(t, tenant, instance, body));
+                        if (wanted) IMEX_PASS(replace_interfaces(t, tenant, instance, *wanted));
+                        IMEX_PASS(t.update(instance, "NVLink configuration changed"));
+                        return answer_instance(t, instance, tenant, {});
+                      });
 }
 
 Answer Service::delete_instance(const Request& request) {
+  if (auto role = need_tenant_admin(request.caller); !role) return answer_of(refuse(role.error()));
+  const auto issue = read_health_issue(request.body);
+  if (!issue) return answer_of(refuse(issue.error()));
   return writing(store_, request, [&](WriteTransaction& t) -> Checked<Answer> {
-    IMEX_PASS(need_tenant_admin(request.caller));
-    IMEX_GET(const auto issue, read_health_issue(request.body));
     IMEX_GET(const Tenant tenant, own_tenant(t, request.caller));
     IMEX_GET(const Instance instance, own_instance(t, request, tenant));
     IMEX_GET(const auto site, t.find<Site>(instance.site));
     if (!site || site->status != Status::kRegistered)
       return refuse(409, "the instance's site is not registered");
-    IMEX_PASS(release(t, instance, issue));
+    IMEX_PASS(release(t, instance, *issue));
     return deletion_accepted();
   });
 }

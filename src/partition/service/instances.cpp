@@ -76,8 +76,7 @@ void read_placement(Body& body, bool batch, InstanceBody& out) {
   }
 }
 
-Checked<InstanceBody> read_instance_body(std::string_view text, const Tenant& tenant, bool batch) {
-  IMEX_GET(Body body, Body::parse(text));
+Checked<InstanceBody> read_instance_body(Body& body, const Tenant& tenant, bool batch) {
   InstanceBody out;
   for (const std::string_view field : {"tenantId", "vpcId"}) body.require(field);
   body.require(batch ? "namePrefix" : "name");
@@ -385,61 +384,61 @@ std::string kept_adjacent(const Body& body, const std::string& former_json) {
 // ---- Operations --------------------------------------------------------------------------------
 
 Answer Service::create_instance(const Request& request) {
-  return writing(store_, request, [&](WriteTransaction& t) -> Checked<Answer> {
-    IMEX_PASS(need_tenant_admin(request.caller));
-    IMEX_GET(const Tenant tenant, own_tenant(t, request.caller));
-    IMEX_GET(const InstanceBody body, read_instance_body(request.body, tenant, false));
-    IMEX_GET(const Vpc vpc, usable_vpc(t, tenant, body.vpc));
-    MachineId machine;
-    std::vector<WantedInterface> wanted;
-    std::optional<InstanceType> type;
-    if (body.type) {
-      IMEX_GET(type, usable_type(t, tenant, vpc, *body.type, 1));
-    }
-    std::uint32_t gpus = type ? type->nvlink_gpus : 0;
-    if (body.machine) {
-      IMEX_GET(const Machine named, named_machine(t, tenant, vpc, *body.machine));
-      machine = named.id;
-      gpus = static_cast<std::uint32_t>(named.gpus.size());
-    }
-    IMEX_PASS(check_instance_name(t, tenant.id, vpc.site, body.name, {}));
-    IMEX_GET(wanted, settled_interfaces(t, tenant, vpc, gpus, body));
-    if (type) {
-      IMEX_GET(const auto chosen, choose_machines(t, *type, body, wanted, false));
-      machine = chosen.front();
-    }
-    IMEX_GET(const Instance instance,
-             make_instance(t, tenant, vpc, body, body.name, machine, wanted, 0));
-    t.wake_reconciler();
-    JsonWriter json;
-    IMEX_PASS(render_new(t, json, instance, tenant));
-    return json_answer(201, std::move(json));
-  });
+  return writing_body(
+      store_, request, need_tenant_admin, [&](WriteTransaction& t, Body& given) -> Checked<Answer> {
+        IMEX_GET(const Tenant tenant, own_tenant(t, request.caller));
+        IMEX_GET(const InstanceBody body, read_instance_body(given, tenant, false));
+        IMEX_GET(const Vpc vpc, usable_vpc(t, tenant, body.vpc));
+        MachineId machine;
+        std::vector<WantedInterface> wanted;
+        std::optional<InstanceType> type;
+        if (body.type) {
+          IMEX_GET(type, usable_type(t, tenant, vpc, *body.type, 1));
+        }
+        std::uint32_t gpus = type ? type->nvlink_gpus : 0;
+        if (body.machine) {
+          IMEX_GET(const Machine named, named_machine(t, tenant, vpc, *body.machine));
+          machine = named.id;
+          gpus = static_cast<std::uint32_t>(named.gpus.size());
+        }
+        IMEX_PASS(check_instance_name(t, tenant.id, vpc.site, body.name, {}));
+        IMEX_GET(wanted, settled_interfaces(t, tenant, vpc, gpus, body));
+        if (type) {
+          IMEX_GET(const auto chosen, choose_machines(t, *type, body, wanted, false));
+          machine = chosen.front();
+        }
+        IMEX_GET(const Instance instance,
+                 make_instance(t, tenant, vpc, body, body.name, machine, wanted, 0));
+        t.wake_reconciler();
+        JsonWriter json;
+        IMEX_PASS(render_new(t, json, instance, tenant));
+        return json_answer(201, std::move(json));
+      });
 }
 
 Answer Service::create_instance_batch(const Request& request) {
-  return writing(store_, request, [&](WriteTransaction& t) -> Checked<Answer> {
-    IMEX_PASS(need_tenant_admin(request.caller));
-    IMEX_GET(const Tenant tenant, own_tenant(t, request.caller));
-    IMEX_GET(const InstanceBody body, read_instance_body(request.body, tenant, true));
-    IMEX_GET(const Vpc vpc, usable_vpc(t, tenant, body.vpc));
-    IMEX_GET(const InstanceType type, usable_type(t, tenant, vpc, *body.type, body.count));
-    IMEX_GET(const auto wanted, settled_interfaces(t, tenant, vpc, type.nvlink_gpus, body));
-    IMEX_GET(const auto machines, choose_machines(t, type, body, wanted, true));
-    const std::string digits = os::random_uuid().to_string().substr(0, 6);
-    JsonWriter json;
-    json.begin_array();
-    for (std::size_t i = 0; i < machines.size(); ++i) {
-      const std::string name = batch_name(body.name, digits, i + 1);
-      IMEX_PASS(check_instance_name(t, tenant.id, vpc.site, name, {}));
-      IMEX_GET(const Instance instance, make_instance(t, tenant, vpc, body, name, machines[i],
-                                                      wanted, static_cast<std::int64_t>(i)));
-      IMEX_PASS(render_new(t, json, instance, tenant));
-    }
-    json.end_array();
-    t.wake_reconciler();
-    return json_answer(201, std::move(json));
-  });
+  return writing_body(
+      store_, request, need_tenant_admin, [&](WriteTransaction& t, Body& given) -> Checked<Answer> {
+        IMEX_GET(const Tenant tenant, own_tenant(t, request.caller));
+        IMEX_GET(const InstanceBody body, read_instance_body(given, tenant, true));
+        IMEX_GET(const Vpc vpc, usable_vpc(t, tenant, body.vpc));
+        IMEX_GET(const InstanceType type, usable_type(t, tenant, vpc, *body.type, body.count));
+        IMEX_GET(const auto wanted, settled_interfaces(t, tenant, vpc, type.nvlink_gpus, body));
+        IMEX_GET(const auto machines, choose_machines(t, type, body, wanted, true));
+        const std::string digits = os::random_uuid().to_string().substr(0, 6);
+        JsonWriter json;
+        json.begin_array();
+        for (std::size_t i = 0; i < machines.size(); ++i) {
+          const std::string name = batch_name(body.name, digits, i + 1);
+          IMEX_PASS(check_instance_name(t, tenant.id, vpc.site, name, {}));
+          IMEX_GET(const Instance instance, make_instance(t, tenant, vpc, body, name, machines[i],
+                                                          wanted, static_cast<std::int64_t>(i)));
+          IMEX_PASS(render_new(t, json, instance, tenant));
+        }
+        json.end_array();
+        t.wake_reconciler();
+        return json_answer(201, std::move(json));
+      });
 }
 
 }  // namespace imex::partition

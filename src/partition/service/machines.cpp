@@ -184,15 +184,14 @@ Answer Service::get_machine_history(const Request& request) {
 }
 
 Answer Service::update_machine(const Request& request) {
-  return writing(store_, request, [&](WriteTransaction& t) -> Checked<Answer> {
-    IMEX_PASS(need_provider_admin(request.caller));
-    IMEX_GET(Body body, Body::parse(request.body));
-    IMEX_GET(VisibleMachine visible, changeable_machine(t, request));
-    IMEX_PASS(change_machine(t, visible.machine, body));
-    IMEX_PASS(t.update(visible.machine, visible.machine.maintenance_message));
-    t.wake_reconciler();
-    return answer_machine(t, visible);
-  });
+  return writing_body(store_, request, need_provider_admin,
+                      [&](WriteTransaction& t, Body& body) -> Checked<Answer> {
+                        IMEX_GET(VisibleMachine visible, changeable_machine(t, request));
+                        IMEX_PASS(change_machine(t, visible.machine, body));
+                        IMEX_PASS(t.update(visible.machine, visible.machine.maintenance_message));
+                        t.wake_reconciler();
+                        return answer_machine(t, visible);
+                      });
 }
 
 Answer Service::delete_machine(const Request& request) {

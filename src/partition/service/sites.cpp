@@ -243,24 +243,24 @@ Checked<Allocation> visible_allocation(ReadTransaction& t, const Request& reques
 }  // namespace
 
 Answer Service::create_site(const Request& request) {
-  return writing(store_, request, [&](WriteTransaction& t) -> Checked<Answer> {
-    IMEX_PASS(need_provider_admin(request.caller));
-    IMEX_GET(Body body, Body::parse(request.body));
-    Site site;
-    body.require("name");
-    IMEX_PASS(change_site(body, site));
-    IMEX_GET(const Provider provider, own_provider(t, request.caller));
-    site.id = {os::random_uuid()};
-    site.provider = provider.id;
-    ListQuery query;
-    query.filters.push_back({Field::kProvider, {provider.id.to_string()}});
-    query.filters.push_back({Field::kName, {site.name}});
-    IMEX_GET(const auto taken, t.list<Site>(query));
-    if (!taken.empty())
-      return refuse(409, "there is a site of this name already", id_data(taken[0].id.to_string()));
-    IMEX_PASS(t.insert(site, "created"));
-    return answer_site(t, 201, site);
-  });
+  return writing_body(store_, request, need_provider_admin,
+                      [&](WriteTransaction& t, Body& body) -> Checked<Answer> {
+                        Site site;
+                        body.require("name");
+                        IMEX_PASS(change_site(body, site));
+                        IMEX_GET(const Provider provider, own_provider(t, request.caller));
+                        site.id = {os::random_uuid()};
+                        site.provider = provider.id;
+                        ListQuery query;
+                        query.filters.push_back({Field::kProvider, {provider.id.to_string()}});
+                        query.filters.push_back({Field::kName, {site.name}});
+                        IMEX_GET(const auto taken, t.list<Site>(query));
+                        if (!taken.empty())
+                          return refuse(409, "there is a site of this name already",
+                                        id_data(taken[0].id.to_string()));
+                        IMEX_PASS(t.insert(site, "created"));
+                        return answer_site(t, 201, site);
+                      });
 }
 
 Answer Service::list_sites(const Request& request) {
@@ -297,16 +297,15 @@ Answer Service::get_site_history(const Request& request) {
 }
 
 Answer Service::update_site(const Request& request) {
-  return writing(store_, request, [&](WriteTransaction& t) -> Checked<Answer> {
-    IMEX_PASS(need_provider_admin(request.caller));
-    IMEX_GET(Body body, Body::parse(request.body));
-    IMEX_GET(const auto id, path_id<Site>(request, "the site's id"));
-    IMEX_GET(const Provider provider, own_provider(t, request.caller));
-    IMEX_GET(Site site, provider_site(t, provider, id));
-    IMEX_PASS(change_site(body, site));
-    IMEX_PASS(t.update(site));
-    return answer_site(t, 200, site);
-  });
+  return writing_body(store_, request, need_provider_admin,
+                      [&](WriteTransaction& t, Body& body) -> Checked<Answer> {
+                        IMEX_GET(const auto id, path_id<Site>(request, "the site's id"));
+                        IMEX_GET(const Provider provider, own_provider(t, request.caller));
+                        IMEX_GET(Site site, provider_site(t, provider, id));
+                        IMEX_PASS(change_site(body, site));
+                        IMEX_PASS(t.update(site));
+                        return answer_site(t, 200, site);
+                      });
 }
 
 Answer Service::delete_site(const Request& request) {
@@ -323,29 +322,28 @@ Answer Service::delete_site(const Request& request) {
 // ---- Instance types ----------------------------------------------------------------------------
 
 Answer Service::create_instance_type(const Request& request) {
-  return writing(store_, request, [&](WriteTransaction& t) -> Checked<Answer> {
-    IMEX_PASS(need_provider_admin(request.caller));
-    IMEX_GET(Body body, Body::parse(request.body));
-    InstanceType type;
-    body.require("name");
-    body.require("siteId");
-    const SiteId site_id{body.uuid("siteId").value_or(Uuid{})};
-    IMEX_PASS(change_type(body, type));
-    IMEX_GET(const Provider provider, own_provider(t, request.caller));
-    IMEX_GET(const Site site, provider_site(t, provider, site_id, 400));
-    type.id = {os::random_uuid()};
-    type.provider = provider.id;
-    type.site = site.id;
-    ListQuery query;
-    query.filters.push_back({Field::kSite, {site.id.to_string()}});
-    query.filters.push_back({Field::kName, {type.name}});
-    IMEX_GET(const auto taken, t.list<InstanceType>(query));
-    if (!taken.empty())
-      return refuse(409, "there is an instance type of this name already",
-                    id_data(taken[0].id.to_string()));
-    IMEX_PASS(t.insert(type, "created"));
-    return answer_type(t, 201, type);
-  });
+  return writing_body(store_, request, need_provider_admin,
+                      [&](WriteTransaction& t, Body& body) -> Checked<Answer> {
+                        InstanceType type;
+                        body.require("name");
+                        body.require("siteId");
+                        const SiteId site_id{body.uuid("siteId").value_or(Uuid{})};
+                        IMEX_PASS(change_type(body, type));
+                        IMEX_GET(const Provider provider, own_provider(t, request.caller));
+                        IMEX_GET(const Site site, provider_site(t, provider, site_id, 400));
+                        type.id = {os::random_uuid()};
+                        type.provider = provider.id;
+                        type.site = site.id;
+                        ListQuery query;
+                        query.filters.push_back({Field::kSite, {site.id.to_string()}});
+                        query.filters.push_back({Field::kName, {type.name}});
+                        IMEX_GET(const auto taken, t.list<InstanceType>(query));
+                        if (!taken.empty())
+                          return refuse(409, "there is an instance type of this name already",
+                                        id_data(taken[0].id.to_string()));
+                        IMEX_PASS(t.insert(type, "created"));
+                        return answer_type(t, 201, type);
+                      });
 }
 
 Answer Service::list_instance_types(const Request& request) {
@@ -378,16 +376,16 @@ Answer Service::get_instance_type(const Request& request) {
 }
 
 Answer Service::update_instance_type(const Request& request) {
-  return writing(store_, request, [&](WriteTransaction& t) -> Checked<Answer> {
-    IMEX_PASS(need_provider_admin(request.caller));
-    IMEX_GET(Body body, Body::parse(request.body));
-    IMEX_GET(const auto id, path_id<InstanceType>(request, "the instance type's id"));
-    IMEX_GET(const Provider provider, own_provider(t, request.caller));
-    IMEX_GET(InstanceType type, provider_type(t, provider, id));
-    IMEX_PASS(change_type(body, type));
-    IMEX_PASS(t.update(type));
-    return answer_type(t, 200, type);
-  });
+  return writing_body(store_, request, need_provider_admin,
+                      [&](WriteTransaction& t, Body& body) -> Checked<Answer> {
+                        IMEX_GET(const auto id,
+                                 path_id<InstanceType>(request, "the instance type's id"));
+                        IMEX_GET(const Provider provider, own_provider(t, request.caller));
+                        IMEX_GET(InstanceType type, provider_type(t, provider, id));
+                        IMEX_PASS(change_type(body, type));
+                        IMEX_PASS(t.update(type));
+                        return answer_type(t, 200, type);
+                      });
 }
 
 Answer Service::delete_instance_type(const Request& request) {
@@ -402,32 +400,33 @@ Answer Service::delete_instance_type(const Request& request) {
 }
 
 Answer Service::add_type_machines(const Request& request) {
-  return writing(store_, request, [&](WriteTransaction& t) -> Checked<Answer> {
-    IMEX_PASS(need_provider_admin(request.caller));
-    IMEX_GET(Body body, Body::parse(request.body));
-    body.require("machineIds");
-    const nlohmann::json* ids = body.array("machineIds", 1000);
-    if (ids != nullptr && ids->empty()) body.wrong("machineIds", "must have at least one entry");
-    IMEX_PASS(body.check());
-    IMEX_GET(const auto id, path_id<InstanceType>(request, "the instance type's id"));
-    IMEX_GET(const Provider provider, own_provider(t, request.caller));
-    IMEX_GET(const InstanceType type, provider_type(t, provider, id));
-    JsonWriter json;
-    json.begin_array();
-    for (const nlohmann::json& entry : *ids) {
-      if (!entry.is_string()) return refuse_field("machineIds", "must hold strings");
-      IMEX_GET(auto machine, t.find<Machine>({entry.get<std::string>()}));
-      if (!machine || machine->site != type.site)
-        return refuse_field("machineIds", "names a machine that is not at the type's site");
-      if (machine->gpus.size() < type.nvlink_gpus)
-        return refuse_field("machineIds", "names a machine with fewer GPUs than the type has");
-      machine->instance_type = type.id;
-      IMEX_PASS(t.update(*machine));
-      render_association(json, type.id, *machine);
-    }
-    json.end_array();
-    return json_answer(201, std::move(json));
-  });
+  return writing_body(
+      store_, request, need_provider_admin,
+      [&](WriteTransaction& t, Body& body) -> Checked<Answer> {
+        body.require("machineIds");
+        const nlohmann::json* ids = body.array("machineIds", 1000);
+        if (ids != nullptr && ids->empty())
+          body.wrong("machineIds", "must have at least one entry");
+        IMEX_PASS(body.check());
+        IMEX_GET(const auto id, path_id<InstanceType>(request, "the instance type's id"));
+        IMEX_GET(const Provider provider, own_provider(t, request.caller));
+        IMEX_GET(const InstanceType type, provider_type(t, provider, id));
+        JsonWriter json;
+        json.begin_array();
+        for (const nlohmann::json& entry : *ids) {
+          if (!entry.is_string()) return refuse_field("machineIds", "must hold strings");
+          IMEX_GET(auto machine, t.find<Machine>({entry.get<std::string>()}));
+          if (!machine || machine->site != type.site)
+            return refuse_field("machineIds", "names a machine that is not at the type's site");
+          if (machine->gpus.size() < type.nvlink_gpus)
+            return refuse_field("machineIds", "names a machine with fewer GPUs than the type has");
+          machine->instance_type = type.id;
+          IMEX_PASS(t.update(*machine));
+          render_association(json, type.id, *machine);
+        }
+        json.end_array();
+        return json_answer(201, std::move(json));
+      });
 }
 
 Answer Service::list_type_machines(const Request& request) {
@@ -466,35 +465,35 @@ Answer Service::remove_type_machine(const Request& request) {
 // ---- Allocations -------------------------------------------------------------------------------
 
 Answer Service::create_allocation(const Request& request) {
-  return writing(store_, request, [&](WriteTransaction& t) -> Checked<Answer> {
-    IMEX_PASS(need_provider_admin(request.caller));
-    IMEX_GET(Body body, Body::parse(request.body));
-    for (const std::string_view field : {"name", "tenantId", "siteId", "allocationConstraints"})
-      body.require(field);
-    Allocation allocation;
-    allocation.id = {os::random_uuid()};
-    allocation.name = body.name("name").value_or("");
-    allocation.description = body.text("description", kTextMax);
-    allocation.tenant = {body.uuid("tenantId").value_or(Uuid{})};
-    allocation.site = {body.uuid("siteId").value_or(Uuid{})};
-    IMEX_GET(const ConstraintBody constraint, read_constraint(body));
-    if (!constraint.type || !constraint.machines)
-      body.wrong("allocationConstraints", "needs one with resourceTypeId and constraintValue");
-    IMEX_PASS(body.check());
-    IMEX_GET(const Provider provider, own_provider(t, request.caller));
-    IMEX_PASS(provider_site(t, provider, allocation.site, 400));
-    IMEX_GET(const auto tenant, t.find<Tenant>(allocation.tenant));
-    if (!tenant) return refuse_field("tenantId", "names no tenant");
-    IMEX_GET(const InstanceType type, provider_type(t, provider, *constraint.type, 400));
-    if (type.site != allocation.site)
-      return refuse_field("allocationConstraints", "names a type of another site");
-    allocation.provider = provider.id;
-    allocation.instance_type = type.id;
-    allocation.machines = *constraint.machines;
-    IMEX_PASS(check_allocation_name(t, allocation));
-    IMEX_PASS(t.insert(allocation, "created"));
-    return answer_allocation(t, 201, allocation);
-  });
+  return writing_body(
+      store_, request, need_provider_admin,
+      [&](WriteTransaction& t, Body& body) -> Checked<Answer> {
+        for (const std::string_view field : {"name", "tenantId", "siteId", "allocationConstraints"})
+          body.require(field);
+        Allocation allocation;
+        allocation.id = {os::random_uuid()};
+        allocation.name = body.name("name").value_or("");
+        allocation.description = body.text("description", kTextMax);
+        allocation.tenant = {body.uuid("tenantId").value_or(Uuid{})};
+        allocation.site = {body.uuid("siteId").value_or(Uuid{})};
+        IMEX_GET(const ConstraintBody constraint, read_constraint(body));
+        if (!constraint.type || !constraint.machines)
+          body.wrong("allocationConstraints", "needs one with resourceTypeId and constraintValue");
+        IMEX_PASS(body.check());
+        IMEX_GET(const Provider provider, own_provider(t, request.caller));
+        IMEX_PASS(provider_site(t, provider, allocation.site, 400));
+        IMEX_GET(const auto tenant, t.find<Tenant>(allocation.tenant));
+        if (!tenant) return refuse_field("tenantId", "names no tenant");
+        IMEX_GET(const InstanceType type, provider_type(t, provider, *constraint.type, 400));
+        if (type.site != allocation.site)
+          return refuse_field("allocationConstraints", "names a type of another site");
+        allocation.provider = provider.id;
+        allocation.instance_type = type.id;
+        allocation.machines = *constraint.machines;
+        IMEX_PASS(check_allocation_name(t, allocation));
+        IMEX_PASS(t.insert(allocation, "created"));
+        return answer_allocation(t, 201, allocation);
+      });
 }
 
 Answer Service::list_allocations(const Request& request) {
@@ -528,22 +527,22 @@ Answer Service::get_allocation(const Request& request) {
 }
 
 Answer Service::update_allocation(const Request& request) {
-  return writing(store_, request, [&](WriteTransaction& t) -> Checked<Answer> {
-    IMEX_PASS(need_provider_admin(request.caller));
-    IMEX_GET(Body body, Body::parse(request.body));
-    IMEX_GET(Allocation allocation, visible_allocation(t, request));
-    IMEX_GET(const Provider provider, own_provider(t, request.caller));
-    if (allocation.provider != provider.id)
-      return refuse(403, "the allocation is another provider's");
-    allocation.name = body.name("name").value_or(allocation.name);
-    if (const auto text = body.text("description", kTextMax)) allocation.description = text;
-    IMEX_GET(const ConstraintBody constraint, read_constraint(body));
-    allocation.machines = constraint.machines.value_or(allocation.machines);
-    IMEX_PASS(body.check());
-    IMEX_PASS(check_allocation_name(t, allocation));
-    IMEX_PASS(t.update(allocation));
-    return answer_allocation(t, 200, allocation);
-  });
+  return writing_body(store_, request, need_provider_admin,
+                      [&](WriteTransaction& t, Body& body) -> Checked<Answer> {
+                        IMEX_GET(Allocation allocation, visible_allocation(t, request));
+                        IMEX_GET(const Provider provider, own_provider(t, request.caller));
+                        if (allocation.provider != provider.id)
+                          return refuse(403, "the allocation is another provider's");
+                        allocation.name = body.name("name").value_or(allocation.name);
+                        if (const auto text = body.text("description", kTextMax))
+                          allocation.description = text;
+                        IMEX_GET(const ConstraintBody constraint, read_constraint(body));
+                        allocation.machines = constraint.machines.value_or(allocation.machines);
+                        IMEX_PASS(body.check());
+                        IMEX_PASS(check_allocation_name(t, allocation));
+                        IMEX_PASS(t.update(allocation));
+                        return answer_allocation(t, 200, allocation);
+                      });
 }
 
 Answer Service::delete_allocation(const Request& request) {

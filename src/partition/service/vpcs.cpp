@@ -109,33 +109,33 @@ Checked<Site> vpc_site(ReadTransaction& t, const SiteId& id) {
 }  // namespace
 
 Answer Service::create_vpc(const Request& request) {
-  return writing(store_, request, [&](WriteTransaction& t) -> Checked<Answer> {
-    IMEX_PASS(need_tenant_admin(request.caller));
-    IMEX_GET(Body body, Body::parse(request.body));
-    IMEX_GET(const VpcBody wanted, read_vpc_body(body, true));
-    IMEX_GET(const Tenant tenant, own_tenant(t, request.caller, 403));
-    IMEX_GET(const Site site, vpc_site(t, {*wanted.site}));
-    IMEX_GET(const bool access, has_allocation(t, tenant, site.id));
-    if (!access) return refuse(403, "the tenant has no allocation at the site");
-    Vpc vpc;
-    vpc.id = {wanted.id.value_or(os::random_uuid())};
-    vpc.tenant = tenant.id;
-    vpc.site = site.id;
-    vpc.name = *wanted.name;
-    vpc.description = wanted.description;
-    vpc.labels = wanted.labels.value_or(Labels{});
-    vpc.network_virtualization_type = wanted.virtualization.value_or(
-        site.capabilities.native_networking ? "FNN" : "ETHERNET_VIRTUALIZER");
-    vpc.extra_json = body.keep({"routingProfile", "networkSecurityGroupId", "vni"});
-    IMEX_GET(const auto taken, t.find<Vpc>(vpc.id));
-    if (taken) return refuse(409, "the id is taken", id_data(vpc.id.to_string()));
-    IMEX_PASS(check_vpc_name(t, vpc));
-    if (wanted.default_partition && !wanted.default_partition->empty()) {
-      IMEX_GET(vpc.default_partition, usable_default(t, tenant, site, *wanted.default_partition));
-    }
-    IMEX_PASS(t.insert(vpc, "created"));
-    return answer_vpc(t, 201, vpc, tenant, {});
-  });
+  return writing_body(
+      store_, request, need_tenant_admin, [&](WriteTransaction& t, Body& body) -> Checked<Answer> {
+        IMEX_GET(const VpcBody wanted, read_vpc_body(body, true));
+        IMEX_GET(const Tenant tenant, own_tenant(t, request.caller, 403));
+        IMEX_GET(const Site site, vpc_site(t, {*wanted.site}));
+        IMEX_GET(const bool access, has_allocation(t, tenant, site.id));
+        if (!access) return refuse(403, "the tenant has no allocation at the site");
+        Vpc vpc;
+        vpc.id = {wanted.id.value_or(os::random_uuid())};
+        vpc.tenant = tenant.id;
+        vpc.site = site.id;
+        vpc.name = *wanted.name;
+        vpc.description = wanted.description;
+        vpc.labels = wanted.labels.value_or(Labels{});
+        vpc.network_virtualization_type = wanted.virtualization.value_or(
+            site.capabilities.native_networking ? "FNN" : "ETHERNET_VIRTUALIZER");
+        vpc.extra_json = body.keep({"routingProfile", "networkSecurityGroupId", "vni"});
+        IMEX_GET(const auto taken, t.find<Vpc>(vpc.id));
+        if (taken) return refuse(409, "the id is taken", id_data(vpc.id.to_string()));
+        IMEX_PASS(check_vpc_name(t, vpc));
+        if (wanted.default_partition && !wanted.default_partition->empty()) {
+          IMEX_GET(vpc.default_partition,
+                   usable_default(t, tenant, site, *wanted.default_partition));
+        }
+        IMEX_PASS(t.insert(vpc, "created"));
+        return answer_vpc(t, 201, vpc, tenant, {});
+      });
 }
 
 Answer Service::list_vpcs(const Request& request) {
@@ -176,51 +176,49 @@ Answer Service::get_vpc(const Request& request) {
 }
 
 Answer Service::update_vpc(const Request& request) {
-  return writing(store_, request, [&](WriteTransaction& t) -> Checked<Answer> {
-    IMEX_PASS(need_tenant_admin(request.caller));
-    IMEX_GET(Body body, Body::parse(request.body));
-    IMEX_GET(const VpcBody wanted, read_vpc_body(body, false));
-    IMEX_GET(const auto id, path_id<Vpc>(request, "the VPC's id"));
-    IMEX_GET(const Tenant tenant, own_tenant(t, request.caller));
-    IMEX_GET(Vpc vpc, own<Vpc>(t, tenant, id, "VPC"));
-    if (wanted.name) {
-      vpc.name = *wanted.name;
-      IMEX_PASS(check_vpc_name(t, vpc));
-    }
-    if (wanted.description) vpc.description = wanted.description;
-    if (wanted.labels) vpc.labels = *wanted.labels;
-    vpc.extra_json = body.keep({"networkSecurityGroupId"}, vpc.extra_json);
-    if (wanted.default_partition) {
-      std::optional<LogicalPartitionId> target;
-      if (!wanted.default_partition->empty()) {
-        IMEX_GET(const Site site, vpc_site(t, vpc.site));
-        IMEX_GET(target, usable_default(t, tenant, site, *wanted.default_partition));
-      }
-      if (target != vpc.default_partition) {
-        IMEX_GET(const bool in_use, default_in_use(t, vpc));
-        if (in_use)
-          return refuse(403, "instances of the VPC have interfaces in its present default");
-        vpc.default_partition = target;
-      }
-    }
-    IMEX_PASS(t.update(vpc));
-    return answer_vpc(t, 200, vpc, tenant, {});
-  });
+  return writing_body(
+      store_, request, need_tenant_admin, [&](WriteTransaction& t, Body& body) -> Checked<Answer> {
+        IMEX_GET(const VpcBody wanted, read_vpc_body(body, false));
+        IMEX_GET(const auto id, path_id<Vpc>(request, "the VPC's id"));
+        IMEX_GET(const Tenant tenant, own_tenant(t, request.caller));
+        IMEX_GET(Vpc vpc, own<Vpc>(t, tenant, id, "VPC"));
+        if (wanted.name) {
+          vpc.name = *wanted.name;
+          IMEX_PASS(check_vpc_name(t, vpc));
+        }
+        if (wanted.description) vpc.description = wanted.description;
+        if (wanted.labels) vpc.labels = *wanted.labels;
+        vpc.extra_json = body.keep({"networkSecurityGroupId"}, vpc.extra_json);
+        if (wanted.default_partition) {
+          std::optional<LogicalPartitionId> target;
+          if (!wanted.default_partition->empty()) {
+            IMEX_GET(const Site site, vpc_site(t, vpc.site));
+            IMEX_GET(target, usable_default(t, tenant, site, *wanted.default_partition));
+          }
+          if (target != vpc.default_partition) {
+            IMEX_GET(const bool in_use, default_in_use(t, vpc));
+            if (in_use)
+              return refuse(403, "instances of the VPC have interfaces in its present default");
+            vpc.default_partition = target;
+          }
+        }
+        IMEX_PASS(t.update(vpc));
+        return answer_vpc(t, 200, vpc, tenant, {});
+      });
 }
 
 Answer Service::update_vpc_virtualization(const Request& request) {
-  return writing(store_, request, [&](WriteTransaction& t) -> Checked<Answer> {
-    IMEX_PASS(need_tenant_admin(request.caller));
-    IMEX_GET(Body body, Body::parse(request.body));
-    body.require("networkVirtualizationType");
-    IMEX_GET(const VpcBody wanted, read_vpc_body(body, false));
-    IMEX_GET(const auto id, path_id<Vpc>(request, "the VPC's id"));
-    IMEX_GET(const Tenant tenant, own_tenant(t, request.caller));
-    IMEX_GET(Vpc vpc, own<Vpc>(t, tenant, id, "VPC"));
-    vpc.network_virtualization_type = *wanted.virtualization;
-    IMEX_PASS(t.update(vpc));
-    return answer_vpc(t, 200, vpc, tenant, {});
-  });
+  return writing_body(store_, request, need_tenant_admin,
+                      [&](WriteTransaction& t, Body& body) -> Checked<Answer> {
+                        body.require("networkVirtualizationType");
+                        IMEX_GET(const VpcBody wanted, read_vpc_body(body, false));
+                        IMEX_GET(const auto id, path_id<Vpc>(request, "the VPC's id"));
+                        IMEX_GET(const Tenant tenant, own_tenant(t, request.caller));
+                        IMEX_GET(Vpc vpc, own<Vpc>(t, tenant, id, "VPC"));
+                        vpc.network_virtualization_type = *wanted.virtualization;
+                        IMEX_PASS(t.update(vpc));
+                        return answer_vpc(t, 200, vpc, tenant, {});
+                      });
 }
 
 Answer Service::delete_vpc(const Request& request) {
