@@ -57,6 +57,9 @@ Json parameters_of(const RestOperation& operation, const RouteRow& row) {
     parameters.push_back(parameter(member.name, "query", member.required, schema_of(member.type)));
   }
   if (!row.order_by.empty()) add_paging(parameters, row.order_by);
+  if (operation.method != "GET") {
+    parameters.push_back(parameter("dryRun", "query", false, schema_of("bool")));
+  }
   return parameters;
 }
 
@@ -71,11 +74,21 @@ Json pagination_header() {
             {"schema", {{"type", "string"}}}}}};
 }
 
-Json responses_of(const RouteRow& row) {
+Json responses_of(const RestOperation& operation, const RouteRow& row) {
   Json responses;
+  // What a write would do is told with 200, whatever it answers else.
+  const bool writes = operation.method != "GET";
+  if (writes) {
+    responses["200"] = {{"description", "With dryRun=true: what would be"},
+                        {"content", content("@DryRun")}};
+  }
   Json success = {{"description", net::http::status_text(row.status)},
                   {"content", content(row.answer)}};
   if (!row.order_by.empty()) success["headers"] = pagination_header();
+  if (writes && row.status == 200) {
+    success["content"]["application/json"]["schema"] = {
+        {"anyOf", Json::array({schema_of(row.answer), schema_of("@DryRun")})}};
+  }
   responses[std::to_string(row.status)] = std::move(success);
   std::string errors =
       fmt::format("400 401 403 500 503 {}{}", row.errors, row.body.empty() ? "" : " 413");
@@ -105,7 +118,7 @@ Json operation_of(const RestOperation& operation, const RouteRow& row) {
                     {"summary", row.summary},
                     {"tags", Json::array({tail.substr(0, tail.find('/'))})},
                     {"parameters", parameters_of(operation, row)},
-                    {"responses", responses_of(row)},
+                    {"responses", responses_of(operation, row)},
                     {"x-imex-roles", roles_of(row.roles)}};
   if (!row.body.empty()) {
     described["requestBody"] = {

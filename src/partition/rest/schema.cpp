@@ -52,12 +52,15 @@ constexpr auto kObjects = std::to_array<Named>({
     {"NVLinkInterfaceSummary",
      "id:uuid instanceId:uuid nvLinkLogicalPartitionId:uuid deviceInstance:int "
      "status:#InterfaceStatus"},
+    {"LastError", "message:string time:time count:int"},
+    {"DryRun", "dryRun:bool status:int object:object?- operations:[object]-"},
     {"NVLinkLogicalPartitionStats", "totalGpus:int totalDistinctInstances:int"},
 
     {"NVLinkLogicalPartition",
      "id:uuid name:string description:string? siteId:uuid site:@SiteSummary- tenantId:uuid "
      "tenant:@TenantSummary- vpcs:[@VpcSummary]- nvLinkInterfaces:[@NVLinkInterfaceSummary]- "
-     "nvLinkLogicalPartitionStats:@NVLinkLogicalPartitionStats? status:#LogicalPartitionStatus "
+     "nvLinkLogicalPartitionStats:@NVLinkLogicalPartitionStats? resiliencyMode:string? "
+     "multicastGroups:int version:int lastError:@LastError? status:#LogicalPartitionStatus "
      "statusHistory:[@StatusDetail] created:time updated:time"},
     {"NVLinkLogicalPartitionCreate", "name:name description:string?- siteId:uuid"},
     {"NVLinkLogicalPartitionUpdate", "name:name?- description:string?-"},
@@ -65,7 +68,7 @@ constexpr auto kObjects = std::to_array<Named>({
      "id:uuid instanceId:uuid instance:@InstanceSummary- nvLinkLogicalPartitionId:uuid "
      "nvLinklogicalPartitionId:uuid nvLinkLogicalPartition:@NVLinkLogicalPartitionSummary- "
      "nvLinkDomainId:uuid? deviceInstance:int gpuGuid:string? status:#InterfaceStatus "
-     "created:time updated:time"},
+     "lastError:@LastError? created:time updated:time deprecations:[object]-"},
     {"NVLinkInterfaceCreate", "nvLinkLogicalPartitionId:uuid deviceInstance:int-"},
 
     {"Vpc",
@@ -93,7 +96,8 @@ constexpr auto kObjects = std::to_array<Named>({
      "isUpdatePending:bool networkSecurityGroupInherited:bool labels:labels? "
      "status:#InstanceStatus interfaces:[object] infinibandInterfaces:[object] "
      "dpuExtensionServiceDeployments:[object] nvLinkInterfaces:[@NVLinkInterface] "
-     "sshKeyGroupIds:[string] sshKeyGroups:[object] statusHistory:[@StatusDetail] created:time "
+     "sshKeyGroupIds:[string] sshKeyGroups:[object] version:int statusHistory:[@StatusDetail] "
+     "created:time "
      "updated:time"},
     {"InstanceCreate",
      "name:name tenantId:uuid vpcId:uuid instanceTypeId:uuid?- machineId:string?- "

@@ -179,12 +179,18 @@ Result<std::size_t> ClientStream::read(std::span<char> room, const Limits& limit
 }
 
 bool ClientStream::quiet() const {
-  // TLS 1.3 sends session tickets after the handshake: data on the socket do not mean an answer,
-  // and a closed connection shows at the next read.
-  if (ssl_) return SSL_pending(ssl_.get()) == 0;
   std::array<os::PollItem, 1> item{{{.fd = socket_.get()}}};
   if (!os::poll_any(item, std::chrono::steady_clock::now())) return false;
-  return !item[0].readable && !item[0].hung_up;
+  if (item[0].hung_up) return false;
+  if (!ssl_) return !item[0].readable;
+  if (!item[0].readable) return SSL_pending(ssl_.get()) == 0;
+  // TLS 1.3 sends session tickets after the handshake: bytes need not mean an answer or the end.
+  ERR_clear_error();
+  char first = 0;
+  const int peeked = SSL_peek(ssl_.get(), &first, 1);
+  const bool only_tickets = peeked <= 0 && SSL_get_error(ssl_.get(), peeked) == SSL_ERROR_WANT_READ;
+  ERR_clear_error();
+  return only_tickets;
 }
 
 }  // namespace imex::net::http

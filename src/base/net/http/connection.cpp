@@ -235,6 +235,8 @@ auto Connection::feed(Parser& parser, bool header_only) -> Awaitable<ErrorCode> 
       if (error) co_return error;
       if (used > 0) continue;
     }
+    // A byte that came together with the deadline does not earn another wait.
+    if (timed_out_ || cut_) co_return beast::http::error::partial_message;
     const auto room = buffer_.prepare(read_bytes);
     const std::size_t bytes = co_await read_some({static_cast<char*>(room.data()), room.size()});
     buffer_.commit(bytes);

@@ -141,6 +141,17 @@ TEST_F(TlsServerTest, SpeaksTlsAndKeepsTheConnection) {
   EXPECT_EQ(server_->counts().connections, 1U);
 }
 
+TEST_F(TlsServerTest, AConnectionThatWasClosedWhileIdleIsReplaced) {
+  options_.idle_timeout = std::chrono::milliseconds(50);
+  serve(false);
+  const auto speaker = client({.authority = ours_.path()});
+  for (int i = 0; i < 3; ++i) {
+    const auto answer = ask(*speaker);  // a POST, which is never sent twice
+    ASSERT_TRUE(answer) << answer.error().to_string();
+    EXPECT_TRUE(eventually([&] { return server_->counts().connections == 0; }));
+  }
+}
+
 TEST_F(TlsServerTest, AClientBelievesOnlyWhomItExpects) {
   serve(false);
   const auto wrong_authority = ask(*client({.authority = other_.path()}));
