@@ -146,6 +146,15 @@ struct BenchMemoryOptions {
 };
 [[nodiscard]] Result<void> bench_memory(const Global& global, const BenchMemoryOptions& options);
 
+struct BenchControlOptions {
+  std::string rack, controller;   ///< programs; empty: beside this one
+  std::vector<std::string> only;  ///< names of measurements; empty: all
+  double scale = 1.0;             ///< of all sample counts and of the fleet
+};
+/// A rack and a controller of its own: from a request to Ready, requests per second, what a large
+/// fleet costs. Errors: those of bench::ControlPlane.
+[[nodiscard]] Result<void> bench_control(const Global& global, const BenchControlOptions& options);
+
 struct BenchExchangeOptions {
   std::uint32_t ranks = 2;
   std::vector<std::string> sizes;  ///< empty: a series that the operation takes

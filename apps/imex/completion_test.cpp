@@ -56,10 +56,10 @@ std::vector<std::string> complete_in_bash(const std::string& script,
 TEST(CommandWordsTest, EveryCommandOfTheProgramIsThere) {
   CommandTree tree;
   const auto words = command_words(tree.app());
-  EXPECT_THAT(find(words, {}).subcommands,
-              ElementsAre("domain", "channel", "config", "status", "partition", "instance", "vpc",
-                          "rack", "generate", "chat", "perplexity", "model", "bench",
-                          "completion"));
+  EXPECT_THAT(
+      find(words, {}).subcommands,
+      ElementsAre("domain", "channel", "config", "status", "partition", "instance", "vpc", "rack",
+                  "generate", "chat", "perplexity", "model", "bench", "completion"));
   EXPECT_THAT(find(words, {"partition"}).subcommands,
               ElementsAre("list", "show", "create", "update", "delete"));
   EXPECT_THAT(find(words, {"rack", "fault"}).subcommands, ElementsAre("add", "list", "clear"));

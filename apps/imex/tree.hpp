@@ -47,6 +47,7 @@ class CommandTree {
   void add_bench_memory(CLI::App* bench);
   void add_bench_generate(CLI::App* bench);
   void add_bench_load(CLI::App* bench);
+  void add_bench_control(CLI::App* bench);
   void add_bench_exchange(CLI::App* bench);
   void add_exchange_values(CLI::App* command);
   void add_exchange_measuring(CLI::App* command);
@@ -78,6 +79,7 @@ class CommandTree {
   BenchMemoryOptions bench_;
   BenchGenerateOptions bench_generate_;
   BenchLoadOptions bench_load_;
+  BenchControlOptions bench_control_;
   BenchExchangeOptions exchange_;
   PartitionOptions partition_;
   VpcOptions vpc_;

@@ -32,6 +32,7 @@ void CommandTree::add_bench() {
   add_bench_exchange(bench);
   add_bench_generate(bench);
   add_bench_load(bench);
+  add_bench_control(bench);
 }
 
 void CommandTree::add_bench_generate(CLI::App* bench) {
@@ -73,6 +74,31 @@ void CommandTree::add_bench_load(CLI::App* bench) {
   command->add_option("--rounds", bench_load_.rounds, "measurements of each, in turn")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
+}
+
+void CommandTree::add_bench_control(CLI::App* bench) {
+  CLI::App* control =
+      leaf(bench, "control", "from a request to Ready; requests per second; a large fleet",
+           "Examples:\n  imex bench control\n"
+           "  imex bench control --only ready,requests --format jsonl | jq '{operation, met}'\n"
+           "  imex bench control --only fleet --scale 0.1",
+           [this] { return bench_control(global_, bench_control_); });
+  control->add_option("--only", bench_control_.only, "these measurements; default: all")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"ready", "slow", "batch", "requests", "fleet"}));
+  control
+      ->add_option("--scale", bench_control_.scale,
+                   "multiplies the number of samples and the size of the fleet")
+      ->check(CLI::Range(0.01, 10.0))
+      ->capture_default_str();
+  control
+      ->add_option("--imex-controller", bench_control_.controller,
+                   "program to start; default: the one beside this")
+      ->type_name("FILE");
+  control
+      ->add_option("--imex-rack", bench_control_.rack,
+                   "program to start; default: the one beside this")
+      ->type_name("FILE");
 }
 
 void CommandTree::add_bench_memory(CLI::App* bench) {

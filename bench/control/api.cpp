@@ -12,7 +12,7 @@
 namespace imex::bench {
 namespace {
 
-using nlohmann::json;
+using Value = nlohmann::json;
 
 constexpr std::chrono::seconds kAnswerPatience{60};
 
@@ -51,33 +51,30 @@ Result<Api> Api::connect(const ControlPlane& plane) {
 
 Result<net::http::ClientResponse> Api::call(net::http::Method method, const std::string& path,
                                             std::string body) {
-  IMEX_TRY(auto answer,
-           http_->send({.method = method, .path = path, .body = std::move(body)},
-                       std::chrono::steady_clock::now() + kAnswerPatience));
+  IMEX_TRY(auto answer, http_->send({.method = method, .path = path, .body = std::move(body)},
+                                    std::chrono::steady_clock::now() + kAnswerPatience));
   if (answer.status < 200 || answer.status >= 300) {
     return fail(Errc::kFailedPrecondition,
-                fmt::format("{} {}: the controller answers {}: {}",
-                            net::http::method_name(method), path, answer.status,
-                            answer.body.substr(0, 400)));
+                fmt::format("{} {}: the controller answers {}: {}", net::http::method_name(method),
+                            path, answer.status, answer.body.substr(0, 400)));
   }
   return answer;
 }
 
-Result<json> Api::get(const std::string& path) {
+Result<Value> Api::get(const std::string& path) {
   IMEX_TRY(const auto answer, call(net::http::Method::kGet, path, {}));
   return json::parse(answer.body, path, {.bytes_max = 64U << 20U});
 }
 
-Result<json> Api::post(const std::string& path, const json& body) {
+Result<Value> Api::post(const std::string& path, const Value& body) {
   IMEX_TRY(const auto answer, call(net::http::Method::kPost, path, json::text_of(body)));
   return json::parse(answer.body, path, {.bytes_max = 64U << 20U});
 }
 
 Result<std::uint64_t> Api::count(const std::string& path, const std::string& query) {
-  IMEX_TRY(const auto answer, call(net::http::Method::kGet,
-                                   fmt::format("{}?pageSize=1{}{}", path, query.empty() ? "" : "&",
-                                               query),
-                                   {}));
+  IMEX_TRY(const auto answer,
+           call(net::http::Method::kGet,
+                fmt::format("{}?pageSize=1{}{}", path, query.empty() ? "" : "&", query), {}));
   const auto header = answer.headers.find("X-Pagination");
   if (!header) return fail(Errc::kDataLoss, path + ": no X-Pagination");
   IMEX_TRY(const auto pagination, json::parse(*header, "X-Pagination"));
@@ -90,7 +87,7 @@ Result<std::vector<FabricOperation>> new_operations(Api& api, std::set<std::stri
     IMEX_TRY(const auto list,
              api.get(fmt::format("/nvlink-operation?pageSize=100&pageNumber={}", page)));
     if (!list.is_array()) return fail(Errc::kDataLoss, "/nvlink-operation: no list");
-    for (const json& each : list) {
+    for (const Value& each : list) {
       FabricOperation operation;
       IMEX_TRY(operation.id, json::required_string(each, "id"));
       if (!known.insert(operation.id).second) continue;

@@ -18,7 +18,7 @@
 namespace imex::bench {
 namespace {
 
-using nlohmann::json;
+using Value = nlohmann::json;
 using std::chrono::steady_clock;
 
 constexpr std::chrono::seconds kStopPatience{10};
@@ -36,15 +36,15 @@ Result<void> wait_until(std::chrono::seconds patience, const std::string& what,
     IMEX_TRY(const bool reached, done());
     if (reached) return {};
     if (steady_clock::now() > deadline)
-      return fail(Errc::kDeadlineExceeded, fmt::format("{}: not within {} s", what,
-                                                       patience.count()));
+      return fail(Errc::kDeadlineExceeded,
+                  fmt::format("{}: not within {} s", what, patience.count()));
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
 }
 
 struct Started {
   os::Child child;
-  json ready;  ///< the line that it printed
+  Value ready;  ///< the line that it printed
 };
 
 /// Starts a program and waits for its ready line. Its standard error goes to NAME.log.
@@ -75,7 +75,7 @@ Result<Started> start_program(std::vector<std::string> arguments, const std::str
     const auto said = os::read_file(log_file);
     return fail(std::move(came).error().context(said ? *said : name));
   }
-  IMEX_TRY(json ready, json::parse(line.substr(0, line.find('\n')), name + "'s ready line"));
+  IMEX_TRY(Value ready, json::parse(line.substr(0, line.find('\n')), name + "'s ready line"));
   return Started{std::move(child), std::move(ready)};
 }
 
@@ -132,15 +132,14 @@ Result<ControlPlane> ControlPlane::start(ControlPlaneOptions options) {
 Result<void> ControlPlane::start_rack() {
   IMEX_TRY(auto started,
            start_program({options_.rack, "--racks", std::to_string(options_.domains), "--topology",
-                          options_.topology, "--listen", "127.0.0.1:0", "--control",
-                          rack_control(), "--set", "clique-change=immediate", "--log-level",
-                          "error"},
+                          options_.topology, "--listen", "127.0.0.1:0", "--control", rack_control(),
+                          "--set", "clique-change=immediate", "--log-level", "error"},
                          directory_, "imex-rack", options_.patience));
   rack_ = std::move(started.child);
-  const json* const racks = json::find(started.ready, "racks");
+  const Value* const racks = json::find(started.ready, "racks");
   if (racks == nullptr || !racks->is_array())
     return fail(Errc::kDataLoss, "imex-rack's ready line names no racks");
-  for (const json& each : *racks) {
+  for (const Value& each : *racks) {
     IMEX_TRY(const std::string address, json::required_string(each, "address"));
     IMEX_TRY(const std::uint64_t port, json::required_u64(each, "port"));
     IMEX_TRY(const std::uint64_t trays, json::required_u64(each, "trays"));
@@ -155,13 +154,12 @@ Result<void> ControlPlane::make_token() {
   IMEX_TRY(const auto signer, jwt::Signer::generate(jwt::Algorithm::kEs256));
   const auto now = std::chrono::duration_cast<std::chrono::seconds>(
       std::chrono::system_clock::now().time_since_epoch());
-  IMEX_TRY(const std::string token,
-           signer.sign({{"iss", kIssuer},
-                        {"sub", "bench"},
-                        {"org", kOrg},
-                        {"roles", {"PROVIDER_ADMIN", "TENANT_ADMIN"}},
-                        {"iat", now.count()},
-                        {"exp", now.count() + 24 * 3600}}));
+  IMEX_TRY(const std::string token, signer.sign({{"iss", kIssuer},
+                                                 {"sub", "bench"},
+                                                 {"org", kOrg},
+                                                 {"roles", {"PROVIDER_ADMIN", "TENANT_ADMIN"}},
+                                                 {"iat", now.count()},
+                                                 {"exp", now.count() + 24 * 3600}}));
   token_ = log::Secret(token);
   token_file_ = directory_ + "/token";
   IMEX_CHECK_OK(os::replace_file(token_file_, bytes_of(token)));
@@ -174,20 +172,29 @@ Result<void> ControlPlane::start_controller(const std::string& interval) {
       "metrics_listen = '127.0.0.1:0'\nsite = 'bench'\nprovider_org = '{2}'\n\n"
       "[nvlink_config]\nenabled = true\nmonitor_run_interval = '{3}'\n\n"
       "[[issuer]]\nname = 'bench'\nissuer = '{4}'\njwks = '{0}/keys.json'\n"
-      "[[issuer.mapping]]\norg_claim = 'org'\nroles_claim = 'roles'\n",
+      "org_claim = 'org'\nroles_claim = 'roles'\n",
       directory_, port_, kOrg, interval, kIssuer);
   for (const std::string& endpoint : endpoints_)
     config += fmt::format("\n[[endpoint]]\nkind = 'nmx-c'\nurl = '{}'\n", endpoint);
   const std::string config_file = directory_ + "/controller.toml";
   IMEX_CHECK_OK(os::replace_file(config_file, bytes_of(config)));
-  IMEX_TRY(auto started, start_program({options_.controller, "--config", config_file,
-                                        "--log-level", "error"},
-                                       directory_, "imex-controller", options_.patience));
+  IMEX_TRY(auto started,
+           start_program({options_.controller, "--config", config_file, "--log-level", "error"},
+                         directory_, "imex-controller", options_.patience));
   controller_ = std::move(started.child);
   IMEX_TRY(const std::uint64_t port, json::required_u64(started.ready, "port"));
   port_ = static_cast<std::uint16_t>(port);
   url_ = fmt::format("http://127.0.0.1:{}", port_);
   return {};
+}
+
+bool ControlPlane::controller_runs() {
+  return controller_ && !controller_->wait(std::chrono::milliseconds(0));
+}
+
+Result<void> ControlPlane::revive_controller() {
+  controller_.reset();
+  return start_controller(options_.interval);
 }
 
 Result<void> ControlPlane::restart_controller(int signal_number, const std::string& interval) {
@@ -201,46 +208,47 @@ Result<void> ControlPlane::restart_controller(int signal_number, const std::stri
 /// What an operator does once: an instance type of all machines, and an allocation of all of them.
 Result<void> ControlPlane::provision() {
   IMEX_TRY(Api api, Api::connect(*this));
-  IMEX_TRY(const json tenant, api.get("/tenant/current"));
+  IMEX_TRY(const Value tenant, api.get("/tenant/current"));
   IMEX_TRY(const std::string tenant_id, json::required_string(tenant, "id"));
   IMEX_CHECK_OK(api.get("/infrastructure-provider/current"));
-  IMEX_TRY(const json sites, api.get("/site"));
+  IMEX_TRY(const Value sites, api.get("/site"));
   if (!sites.is_array() || sites.size() != 1) return fail(Errc::kInternal, "want one site");
   IMEX_TRY(const std::string site, json::required_string(sites.front(), "id"));
   IMEX_TRY(site_.uuid, Uuid::parse(site));
 
-  IMEX_CHECK_OK(wait_until(options_.patience, "all machines are found and free",
-                           [&]() -> Result<bool> {
-                             IMEX_TRY(const auto found, api.count("/machine", "status=Ready&siteId=" + site));
-                             return found == machines_;
-                           }));
-  const json capability{
+  IMEX_CHECK_OK(
+      wait_until(options_.patience, "all machines are found and free", [&]() -> Result<bool> {
+        IMEX_TRY(const auto found, api.count("/machine", "status=Ready&siteId=" + site));
+        return found == machines_;
+      }));
+  const Value capability{
       {"type", "GPU"}, {"name", "NVIDIA GB200"}, {"count", 4}, {"deviceType", "NVLink"}};
-  IMEX_TRY(const json type, api.post("/instance/type", {{"name", "tray"},
-                                                        {"siteId", site},
-                                                        {"machineCapabilities", {capability}}}));
+  IMEX_TRY(const Value type,
+           api.post("/instance/type",
+                    {{"name", "tray"}, {"siteId", site}, {"machineCapabilities", {capability}}}));
   IMEX_TRY(const std::string type_id, json::required_string(type, "id"));
   IMEX_TRY(type_.uuid, Uuid::parse(type_id));
   for (std::uint32_t page = 1, seen = 0; seen < machines_; ++page) {
-    IMEX_TRY(const json list,
+    IMEX_TRY(const Value list,
              api.get(fmt::format("/machine?pageSize=100&pageNumber={}&siteId={}", page, site)));
     if (!list.is_array() || list.empty()) return fail(Errc::kDataLoss, "machines went away");
-    json ids = json::array();
-    for (const json& machine : list) {
+    Value ids = Value::array();
+    for (const Value& machine : list) {
       IMEX_TRY(const std::string id, json::required_string(machine, "id"));
       ids.push_back(id);
     }
     seen += static_cast<std::uint32_t>(ids.size());
-    IMEX_CHECK_OK(api.post(fmt::format("/instance/type/{}/machine", type_id), {{"machineIds", ids}}));
+    IMEX_CHECK_OK(
+        api.post(fmt::format("/instance/type/{}/machine", type_id), {{"machineIds", ids}}));
   }
   IMEX_CHECK_OK(api.post("/allocation", {{"name", "all"},
-                                   {"tenantId", tenant_id},
-                                   {"siteId", site},
-                                   {"allocationConstraints",
-                                    {{{"resourceType", "InstanceType"},
-                                      {"resourceTypeId", type_id},
-                                      {"constraintType", "Reserved"},
-                                      {"constraintValue", machines_}}}}}));
+                                         {"tenantId", tenant_id},
+                                         {"siteId", site},
+                                         {"allocationConstraints",
+                                          {{{"resourceType", "InstanceType"},
+                                            {"resourceTypeId", type_id},
+                                            {"constraintType", "Reserved"},
+                                            {"constraintValue", machines_}}}}}));
   return {};
 }
 

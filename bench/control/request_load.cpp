@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kPatience{10};
+constexpr std::chrono::seconds kAnswerWait{10};
 constexpr std::string_view kHeadEnd = "\r\n\r\n", kLength = "content-length:";
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
@@ -41,8 +41,9 @@ class Caller {
   /// Errors: those of connecting.
   static Result<Caller> connect(const RequestLoadOptions& options, std::size_t index) {
     IMEX_TRY(auto socket, os::begin_connect(options.address, options.port));
-    std::array<os::PollItem, 1> item{{{.fd = socket.get(), .want_read = false, .want_write = true}}};
-    IMEX_CHECK_OK(os::poll_any(item, steady_clock::now() + kPatience));
+    std::array<os::PollItem, 1> item{
+        {{.fd = socket.get(), .want_read = false, .want_write = true}}};
+    IMEX_CHECK_OK(os::poll_any(item, steady_clock::now() + kAnswerWait));
     IMEX_CHECK_OK(os::finish_connect(socket.get()));
     return Caller(options, index, std::move(socket));
   }
@@ -117,8 +118,8 @@ Result<std::vector<Caller>> connect_all(const RequestLoadOptions& options, std::
   return callers;
 }
 
-/// Lets each connection go on as far as it can; calls `done(caller)` for each complete answer, which
-/// says whether there is more to ask. Until nobody asks any more.
+/// Lets each connection go on as far as it can; calls `done(caller)` for each complete answer,
+/// which says whether there is more to ask. Until nobody asks any more.
 template <class Done>
 Result<void> serve(std::vector<Caller>& callers, Done done) {
   std::vector<os::PollItem> items(callers.size());
@@ -130,10 +131,11 @@ Result<void> serve(std::vector<Caller>& callers, Done done) {
   }
   while (busy != 0) {
     for (std::size_t i = 0; i != callers.size(); ++i) items[i].want_write = callers[i].sending();
-    IMEX_CHECK_OK(os::poll_any(items, steady_clock::now() + kPatience));
+    IMEX_CHECK_OK(os::poll_any(items, steady_clock::now() + kAnswerWait));
     bool any = false;
     for (std::size_t i = 0; i != callers.size(); ++i) {
-      if (items[i].fd < 0 || !(items[i].readable || items[i].writable || items[i].hung_up)) continue;
+      if (items[i].fd < 0 || !(items[i].readable || items[i].writable || items[i].hung_up))
+        continue;
       any = true;
       IMEX_CHECK_OK(callers[i].send());
       if (callers[i].sending()) continue;

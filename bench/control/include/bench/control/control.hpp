@@ -26,7 +26,7 @@ struct ControlOptions {
 struct ControlRow {
   std::string operation;  ///< "instance_ready"
   std::string setting;    ///< "4 GPUs, 1 domain"
-  Summary time;
+  Summary time{};
   std::vector<std::pair<std::string, double>> figures{};  ///< further ones, unit last
   std::vector<Mark> marks{};
   [[nodiscard]] bool met() const noexcept {

@@ -32,14 +32,15 @@ struct ControlPlaneOptions {
 class ControlPlane {
  public:
   /// Starts both, waits until every machine was found, and makes an instance type of all of them
-  /// and an allocation, as an operator would. Errors: kNotFound (programs), kDeadlineExceeded, those
-  /// of the API; what the programs said is in the message.
+  /// and an allocation, as an operator would. Errors: kNotFound (programs), kDeadlineExceeded,
+  /// those of the API; what the programs said is in the message.
   [[nodiscard]] static Result<ControlPlane> start(ControlPlaneOptions options);
   ControlPlane(ControlPlane&&) noexcept;
   ControlPlane& operator=(ControlPlane&&) noexcept;
   ~ControlPlane();
 
   [[nodiscard]] const std::string& url() const noexcept { return url_; }
+  [[nodiscard]] std::uint16_t port() const noexcept { return port_; }
   [[nodiscard]] const std::string& token_file() const noexcept { return token_file_; }
   [[nodiscard]] const log::Secret& token() const noexcept { return token_; }
   [[nodiscard]] std::string rack_control() const { return directory_ + "/rack.sock"; }
@@ -54,6 +55,9 @@ class ControlPlane {
   [[nodiscard]] Result<std::unique_ptr<partition::client::Client>> tenant() const;
   [[nodiscard]] Result<rack::ControlClient> rack() const;
 
+  [[nodiscard]] bool controller_runs();
+  /// Starts a controller that has ended again, on the same store and port.
+  [[nodiscard]] Result<void> revive_controller();
   /// Ends the controller with a signal and starts it again on the same store and port.
   [[nodiscard]] Result<void> restart_controller(int signal_number, const std::string& interval);
 
