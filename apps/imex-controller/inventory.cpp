@@ -112,4 +112,15 @@ Result<void> write_inventory(partition::Store& store, const partition::Controlle
   return {};
 }
 
+Result<partition::SiteId> make_site(partition::Store& store,
+                                    const partition::ControllerConfig& config) {
+  partition::SiteId id;
+  IMEX_CHECK_OK(store.write(kConfiguration, [&](WriteTransaction& t) -> Result<void> {
+    IMEX_TRY(const Site site, site_of(t, config));
+    id = site.id;
+    return {};
+  }));
+  return id;
+}
+
 }  // namespace imex::controller

@@ -12,4 +12,8 @@ namespace imex::controller {
 [[nodiscard]] Result<void> write_inventory(partition::Store& store,
                                            const partition::ControllerConfig& config);
 
+/// The configured site, made with its provider where there is none.
+[[nodiscard]] Result<partition::SiteId> make_site(partition::Store& store,
+                                                  const partition::ControllerConfig& config);
+
 }  // namespace imex::controller

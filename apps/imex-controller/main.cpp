@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include "administration.hpp"
 #include "base/version.hpp"
 #include "inventory.hpp"
 #include "managers.hpp"
@@ -41,7 +42,7 @@ constexpr const char* kFooter =
 
 struct CommandLine {
   std::string config_file, store, key_file, listen, metrics_listen, log_level = "info";
-  std::vector<std::string> endpoints;
+  std::vector<std::string> endpoints, admin_listen;
   std::string interval;
   int ready_fd = 1;
 };
@@ -54,6 +55,9 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--key-file", line.key_file, "key that seals credentials in the store");
   app.add_option("--listen", line.listen, "ADDRESS:PORT of the REST API; port 0: any");
   app.add_option("--metrics-listen", line.metrics_listen, "ADDRESS:PORT of /metrics; port 0: any");
+  app.add_option("--admin-listen", line.admin_listen,
+                 "where gRPC forge.Forge listens without TLS: unix:PATH or a loopback address; "
+                 "with TLS: [administration] of the file");
   app.add_option("--endpoint", line.endpoints,
                  "URL of an NMX-C fabric manager, besides those of file and store; repeatable");
   app.add_option("--monitor-run-interval", line.interval, "period of passes, e.g. 60s");
@@ -87,6 +91,10 @@ void apply(const CommandLine& line, ControllerConfig& config) {
   if (!line.key_file.empty()) config.key_file = line.key_file;
   if (!line.listen.empty()) config.listen = line.listen;
   if (!line.metrics_listen.empty()) config.metrics_listen = line.metrics_listen;
+  if (!line.admin_listen.empty()) {
+    config.administration.listen = line.admin_listen;
+    config.administration.trust_local = true;
+  }
   for (const std::string& url : line.endpoints) config.endpoints.push_back({.url = url});
 }
 
@@ -155,6 +163,9 @@ Result<void> serve(const ControllerConfig& config, int ready_fd, imex::log::Logg
       std::chrono::ceil<std::chrono::seconds>(3 * config.settings.interval);
   imex::partition::Service service(*store, service_options);
   IMEX_TRY(const auto rest, serve_rest(config, *store, service, registry, log));
+  IMEX_TRY(auto administration,
+           imex::controller::start_administration(
+               config, *store, imex::controller::manager_factory(config, log), log));
   controller.start();
 
   nlohmann::json ready = nlohmann::json::object();
@@ -162,10 +173,12 @@ Result<void> serve(const ControllerConfig& config, int ready_fd, imex::log::Logg
   ready["pid"] = imex::os::process_id();
   ready["port"] = rest->port();
   ready["metrics_port"] = rest->metrics_port();
+  if (administration.server) ready["administration"] = administration.server->addresses();
   const std::string text = ready.dump() + "\n";
   IMEX_CHECK_OK(imex::os::write_all(ready_fd, std::as_bytes(std::span(text)), "ready line"));
   loop.run();
   log.info("stopping");
+  administration.server.reset();
   rest->stop(std::chrono::seconds(5));
   controller.stop();
   return {};

@@ -309,5 +309,41 @@ TEST_F(ControllerE2eTest, KilledAnywhereNothingIsLostOrDoneTwice) {
   EXPECT_EQ(membership(), wanted);
 }
 
+/// What `imex-admin` prints; the controller trusts whoever can open its socket.
+std::string administer(const std::string& folder, std::vector<std::string> words) {
+  words.insert(words.begin(), {std::string(IMEX_BIN_DIR) + "/imex-admin", "--api-url",
+                               "unix:" + folder + "/admin.sock", "--format", "json"});
+  const std::string out_path = folder + "/admin.out";
+  auto out = must(os::open_for_append(out_path, true));
+  os::Child::Options options;
+  options.arguments = std::move(words);
+  options.stdout_fd = out.get();
+  auto child = must(os::Child::start(options));
+  EXPECT_EQ(child.wait(kPatience), std::optional<int>(0));
+  return must(os::read_file(out_path));
+}
+
+TEST_F(ControllerE2eTest, AnOperatorAdministersItOverGrpc) {
+  Program controller({"imex-controller", "--store", store_path(), "--listen", "127.0.0.1:0",
+                      "--metrics-listen", "127.0.0.1:0", "--admin-listen",
+                      "unix:" + folder_.path() + "/admin.sock", "--log-level", "error"},
+                     folder_.path() + "/controller.ready");
+  ASSERT_TRUE(controller.ready().contains("administration"));
+  const std::string serial =
+      rack_->ready().at("racks").at(0).at("chassis_serials").at(0).get<std::string>();
+  administer(folder_.path(), {"nvlink-nmxc-endpoints", "create", "--chassis-serial", serial,
+                              "--endpoint", endpoint_});
+  const auto shown = nlohmann::json::parse(
+      administer(folder_.path(), {"nvlink-nmxc-endpoints", "show"}), nullptr, false);
+  ASSERT_EQ(shown.size(), 1U) << shown.dump();
+  EXPECT_EQ(shown[0].value("chassis_serial", ""), serial);
+  // The reconciler takes the new endpoint to work: nothing stays in the default partition.
+  EXPECT_TRUE(eventually([&] { return membership().empty(); }));
+  administer(folder_.path(), {"logical-partition", "create", "-n", "ours", "-t", "acme"});
+  EXPECT_NE(administer(folder_.path(), {"logical-partition", "show"}).find("ours"),
+            std::string::npos);
+  controller.end(SIGTERM);
+}
+
 }  // namespace
 }  // namespace imex::test

@@ -35,10 +35,13 @@ class ConfigReader {
     known_ = {
         {"controller", [&](const toml::node& n) { table(n, "controller", controller_keys()); }},
         {"nvlink_config", [&](const toml::node& n) { table(n, "nvlink_config", nvlink_keys()); }},
+        {"administration",
+         [&](const toml::node& n) { table(n, "administration", administration_keys()); }},
         {"endpoint", [&](const toml::node& n) { endpoints(n); }},
         {"issuer", [&](const toml::node& n) { issuers(n); }}};
     walk(root, known_);
     check_identity(out_.identity, "nvlink_config");
+    check_administration();
   }
   [[nodiscard]] const std::string& problems() const { return problems_; }
 
@@ -146,6 +149,15 @@ class ConfigReader {
             {"carbide_metrics", flag(out_.carbide_metrics)}};
   }
 
+  Keys administration_keys() {
+    AdministrationConfig& out = out_.administration;
+    return {
+        {"listen", texts(out.listen)},          {"tls_cert_path", text(out.certificate_path)},
+        {"tls_key_path", text(out.key_path)},   {"tls_ca_cert_path", text(out.ca_certificate_path)},
+        {"trust_local", flag(out.trust_local)}, {"admins", texts(out.admins)},
+        {"site_agents", texts(out.site_agents)}};
+  }
+
   Keys nvlink_keys() {
     ControllerSettings& settings = out_.settings;
     return {{"enabled", flag(settings.enabled)},
@@ -221,10 +233,26 @@ class ConfigReader {
     }
   }
 
+  void whole_problem(const std::string& section, std::string_view what) {
+    if (!problems_.empty()) problems_ += "; ";
+    problems_ += path_ + ": " + section + ": " + std::string(what);
+  }
   void check_identity(const ManagerIdentity& identity, const std::string& section) {
     if (identity.client_certificate_path.empty() == identity.client_key_path.empty()) return;
-    if (!problems_.empty()) problems_ += "; ";
-    problems_ += path_ + ": " + section + ": a client certificate and its key are given together";
+    whole_problem(section, "a client certificate and its key are given together");
+  }
+  void check_administration() {
+    const AdministrationConfig& out = out_.administration;
+    const auto given = [](const std::string& path) { return path.empty() ? 0 : 1; };
+    const int files =
+        given(out.certificate_path) + given(out.key_path) + given(out.ca_certificate_path);
+    if (files != 0 && files != 3) {
+      whole_problem("administration",
+                    "tls_cert_path, tls_key_path and tls_ca_cert_path are given together");
+    }
+    if (!out.listen.empty() && files == 0 && !out.trust_local) {
+      whole_problem("administration", "want the three TLS files, or trust_local = true");
+    }
   }
 
   std::string path_;

@@ -80,6 +80,24 @@ roles = ["TENANT_ADMIN"]
   EXPECT_NE(problem("[[issuer]]\nscopes = 1").find("want a list of texts"), std::string::npos);
 }
 
+TEST(ControllerConfigTest, AdministratorsNeedTlsOrAnExplicitWord) {
+  const auto config = parse_controller_config(
+      "[administration]\nlisten = ['0.0.0.0:1079']\ntls_cert_path = 'a'\ntls_key_path = 'b'\n"
+      "tls_ca_cert_path = 'c'\nadmins = ['cn:ops-*']\nsite_agents = ['san:agent']",
+      "c.toml");
+  ASSERT_TRUE(config) << config.error().to_string();
+  EXPECT_EQ(config->administration.listen, std::vector<std::string>{"0.0.0.0:1079"});
+  EXPECT_EQ(config->administration.admins, std::vector<std::string>{"cn:ops-*"});
+  EXPECT_EQ(config->administration.site_agents, std::vector<std::string>{"san:agent"});
+
+  const auto open = parse_controller_config("[administration]\nlisten = ['127.0.0.1:1']", "c.toml");
+  ASSERT_FALSE(open);
+  EXPECT_NE(open.error().message.find("trust_local"), std::string::npos);
+  const auto half = parse_controller_config("[administration]\ntls_key_path = 'b'", "c.toml");
+  ASSERT_FALSE(half);
+  EXPECT_NE(half.error().message.find("given together"), std::string::npos);
+}
+
 TEST(ControllerConfigTest, EveryProblemIsNamedWithItsLine) {
   const std::string text = problem(
       "[nvlink_config]\nenabeld = true\nmonitor_run_interval = []\n[controller]\nstore = 1\n");

@@ -16,6 +16,11 @@
 ///     url = "https://10.0.0.11:9370"
 ///     chassis_serial = "1821220000000"
 ///
+///     [administration]                          # gRPC forge.Forge, for imex-admin and
+///     nico-admin-cli listen = ["0.0.0.0:1079"] tls_cert_path = "/etc/imex/forge.crt"     # and
+///     tls_key_path, tls_ca_cert_path of the callers admins = ["cn:ops-*"]                     #
+///     names of certificates site_agents = ["san:spiffe://site/agent"]
+///
 ///     [[issuer]]                                # of tokens for the REST API
 ///     issuer = "https://sso.example"
 ///     jwks = "https://sso.example/keys"         # or a file
@@ -68,6 +73,15 @@ struct ConfiguredIssuer {
   bool service_account = false;
 };
 
+/// Who may administer, and where. Nobody unless `listen` is set.
+struct AdministrationConfig {
+  std::vector<std::string> listen{};  ///< HOST:PORT or unix:PATH
+  std::string certificate_path{}, key_path{}, ca_certificate_path{};
+  /// For development: without TLS, on loopback and Unix sockets, whoever connects is an operator.
+  bool trust_local = false;
+  std::vector<std::string> admins{}, site_agents{};  ///< as forge::parse_caller_rule() reads them
+};
+
 struct ControllerConfig {
   ControllerSettings settings{};
   /// NICo's code calls its metrics carbide_…; both names are served.
@@ -79,6 +93,7 @@ struct ControllerConfig {
   std::uint16_t nmx_c_endpoint_port = 9370;
   std::vector<ConfiguredEndpoint> endpoints{};
   std::vector<ConfiguredIssuer> issuers{};
+  AdministrationConfig administration{};
 
   std::string store = "imex-controller.db";
   std::string key_file{};
