@@ -1,6 +1,7 @@
 // The operations as the API documents them: codes, bodies, who may see what.
 #include "partition/service/service.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <set>
 #include <thread>
@@ -460,9 +461,12 @@ class AuthorisationTest : public ServiceTest {
   }
   void expect_nothing_of_acme(const Reply& reply, const Operation& operation) {
     const std::string text = reply.body.dump();
+    const std::vector<std::string> named = path_of(operation);  // an answer may repeat these
     for (const std::string& word :
-         {std::string("secret-"), vpc_, instance_, world_.tenant.id.to_string()})
+         {std::string("secret-"), vpc_, instance_, world_.tenant.id.to_string()}) {
+      if (std::find(named.begin(), named.end(), word) != named.end()) continue;
       EXPECT_THAT(text, Not(HasSubstr(word))) << operation.name;
+    }
   }
 
   std::string partition_, vpc_, instance_, reservation_, operation_;
