@@ -43,7 +43,7 @@ struct ObservedGpu {
 /// not one: it is reported as an EndpointReport, and the last one ages.
 struct DomainObservation {
   DomainId domain{};
-  WallTime at{};        ///< when the first of its requests was sent
+  WallTime at{};          ///< when the first of its requests was sent
   std::string manager{};  ///< app_uuid
   std::string manager_version{};
   std::string control_plane{};
