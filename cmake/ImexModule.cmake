@@ -145,7 +145,7 @@ function(imex_fuzz name)
     add_test(NAME fuzz.${name} COMMAND ${target} -max_total_time=1 -max_len=65536 -rss_limit_mb=1024
                                        -timeout=5 -print_final_stats=1 ${grown} ${corpus})
   else()
-    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cpp)
+    target_link_libraries(${target} PRIVATE imex_fuzz_replay)
     target_compile_options(${target} PRIVATE -O0)  # what it tests is in the rooms
     add_test(NAME fuzz.${name} COMMAND ${target} --seconds 1 ${corpus})
   endif()

@@ -27,7 +27,8 @@ class InstanceAdministrationTest : public AdministrationTest {
   /// Devices whose live interface is in the partition.
   std::vector<std::uint32_t> devices_in(const LogicalPartition& partition) {
     std::vector<std::uint32_t> devices;
-    for (const auto& interface : must(admin().instances({instance_.id})).at(0).interfaces) {
+    const auto views = must(admin().instances({instance_.id}));
+    for (const auto& interface : views.at(0).interfaces) {
       if (interface.status != Status::kDeleting && interface.partition == partition.id)
         devices.push_back(interface.device_instance);
     }

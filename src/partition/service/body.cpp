@@ -243,6 +243,12 @@ const nlohmann::json* Body::array(std::string_view field, std::size_t length_max
   return value;
 }
 
+void Body::object_or_null(std::string_view field) {
+  const nlohmann::json* value = find(field);
+  if (value == nullptr || value->is_object()) return;
+  wrong(field, fmt::format("must be an object, not {}", value->type_name()));
+}
+
 std::optional<WallTime> Body::time(std::string_view field) {
   const auto value = text(field, 64);
   if (!value) return std::nullopt;

@@ -41,6 +41,8 @@ class Body {
                                                     std::int64_t max);
   [[nodiscard]] std::optional<Labels> labels(std::string_view field);
   [[nodiscard]] const nlohmann::json* array(std::string_view field, std::size_t length_max);
+  /// Notes a value that is neither an object nor null.
+  void object_or_null(std::string_view field);
   [[nodiscard]] std::optional<WallTime> time(std::string_view field);
 
   /// Notes that a field that must be there is not.

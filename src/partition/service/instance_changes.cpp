@@ -205,8 +205,8 @@ Answer Service::list_instances(const Request& request) {
     IMEX_GET(const Relations relations, instance_relations(query));
     for (const std::string_view filter :
          {"operatingSystemId", "ipAddress", "networkSecurityGroupId"})
-      if (query.one(filter))
-        return refuse(501, fmt::format("this controller cannot filter by {}", filter));
+      // No instance here has one: nothing matches.
+      if (query.one(filter)) list.query.filters.push_back({Field::kVpc, {Uuid{}.to_string()}});
     IMEX_PASS(filter_ids(list, query, "siteId", Field::kSite));
     IMEX_PASS(filter_ids(list, query, "vpcId", Field::kVpc));
     IMEX_PASS(filter_ids(list, query, "instanceTypeId", Field::kInstanceType));

@@ -39,6 +39,7 @@ Checked<void> change_site(Body& body, Site& site) {
   IMEX_PASS(change_capabilities(body, site.capabilities));
   static_cast<void>(body.text("serialConsoleHostname", 256));
   static_cast<void>(body.boolean("isSerialConsoleEnabled"));
+  for (const std::string_view field : {"location", "contact"}) body.object_or_null(field);
   IMEX_PASS(body.check());
   site.extra_json =
       body.keep({"serialConsoleHostname", "isSerialConsoleEnabled", "serialConsoleIdleTimeout",

@@ -43,7 +43,7 @@ Error postgres_error(PGconn* connection, const PGresult* result, std::string_vie
   else if (state == "23505")
     code = Errc::kAlreadyExists;
   else if (state == "23503")
-    code = Errc::kFailedPrecondition;
+    return still_referred_to();
   else if (state == "57014" || state == "55P03")  // statement_timeout, lock_timeout
     code = Errc::kDeadlineExceeded;
   else if (state.starts_with("40"))

@@ -28,6 +28,13 @@ class Row {
 
 using RowCallback = std::function<void(const Row&)>;
 
+/// What a violated foreign key means to whoever asked.
+[[nodiscard]] inline Error still_referred_to() {
+  return {Errc::kFailedPrecondition,
+          "what refers to it is still there, or what it refers to is gone",
+          "remove or move what depends on it first"};
+}
+
 /// Not thread-safe; one user at a time. Errors of all: kAlreadyExists (unique), kFailedPrecondition
 /// (foreign key), kUnavailable (busy, connection lost, server going down), kDeadlineExceeded,
 /// kInternal.

@@ -49,6 +49,7 @@ Error sqlite_error(sqlite3* handle, int code, std::string_view what) {
     default:
       break;
   }
+  if (errc == Errc::kFailedPrecondition) return still_referred_to();
   return Error{errc, fmt::format("{}: {} ({})", what,
                                  handle == nullptr ? sqlite3_errstr(code) : sqlite3_errmsg(handle),
                                  extended)};

@@ -11,8 +11,8 @@ namespace imex::net::http {
 
 namespace {
 
-constexpr std::array<std::string_view, 7> kMethodNames = {"GET",   "HEAD",   "POST",   "PUT",
-                                                          "PATCH", "DELETE", "OPTIONS"};
+constexpr std::array<std::string_view, 9> kMethodNames = {
+    "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"};
 
 char lower(char c) noexcept { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 

@@ -12,7 +12,7 @@ namespace imex::net::http {
 namespace {
 
 constexpr std::size_t kSegmentsMax = 64;
-constexpr std::size_t kMethodCount = 7;
+constexpr std::size_t kMethodCount = static_cast<std::size_t>(Method::kConnect) + 1;
 
 /// "/a//b" to {"a", "", "b"}; "/" to {""}.
 std::vector<std::string_view> segments_of(std::string_view path) {

@@ -15,7 +15,17 @@
 
 namespace imex::net::http {
 
-enum class Method : std::uint8_t { kGet, kHead, kPost, kPut, kPatch, kDelete, kOptions };
+enum class Method : std::uint8_t {
+  kGet,
+  kHead,
+  kPost,
+  kPut,
+  kPatch,
+  kDelete,
+  kOptions,
+  kTrace,
+  kConnect
+};
 
 [[nodiscard]] std::string_view method_name(Method method) noexcept;
 [[nodiscard]] std::optional<Method> method_from_name(std::string_view name) noexcept;
