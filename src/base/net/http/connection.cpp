@@ -279,9 +279,9 @@ void Connection::take_header(Parser& parser, Incoming& incoming) {
   if (request.headers.find("Transfer-Encoding") && !parser.chunked()) {
     return refuse(incoming, 501, "of transfer encodings only chunked is known");
   }
-  const auto method = method_from_name(view(message.method_string()));
-  if (!method) return refuse(incoming, 501, "unknown method");
-  request.method = *method;
+  // No route serves TRACE, so a method that nobody knows is answered as that is: 405 with those
+  // that the path has, or 404.
+  request.method = method_from_name(view(message.method_string())).value_or(Method::kTrace);
   take_target(view(message.target()), incoming);
   if (incoming.refusal) return;
   std::size_t limit = incoming.route->options.body_bytes_max;
