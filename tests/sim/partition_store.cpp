@@ -133,14 +133,20 @@ bool Store::journal(const JournalEntry& entry, std::int64_t now_ns) {
       if (partition.id == entry.operation.logical_partition && partition.deleted) return false;
     }
   }
-  journal_[entry.key] = {entry, now_ns};
+  if (entry.state == JournalState::kStarted) {
+    journal_.push_back({entry, now_ns});
+    return true;
+  }
+  const auto last = std::find_if(journal_.rbegin(), journal_.rend(),
+                                 [&](const Line& line) { return line.entry.key == entry.key; });
+  if (last != journal_.rend()) *last = {entry, now_ns};
   return true;
 }
 
 std::vector<partition::reconciler::Operation> Store::in_doubt(std::int64_t now_ns,
                                                               std::int64_t window_ns) const {
   std::vector<partition::reconciler::Operation> operations;
-  for (const auto& [key, line] : journal_) {
+  for (const Line& line : journal_) {
     const bool open =
         line.entry.state == JournalState::kStarted || line.entry.state == JournalState::kInDoubt;
     if (open && now_ns - line.at_ns <= window_ns) operations.push_back(line.entry.operation);

@@ -78,7 +78,8 @@ class Store {
   std::uint64_t revision_ = 1;
   std::vector<LogicalPartition> partitions_;
   std::vector<Machine> machines_;
-  std::map<std::string, Line> journal_;
+  /// A line per attempt, in the order of their beginnings.
+  std::vector<Line> journal_;
   std::vector<partition::reconciler::OwnedPartition> owned_;
 };
 

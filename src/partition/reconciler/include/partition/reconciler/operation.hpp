@@ -120,16 +120,16 @@ class UnitRun {
 
 enum class JournalState : std::uint8_t { kStarted, kDone, kRefused, kInDoubt };
 
-/// One line of the journal, keyed by `key`: written as kStarted before the call, and again with
-/// what became of it. What is read as kStarted after a crash is in doubt.
+/// One line of the journal: written as kStarted before the call, and again with what became of it.
+/// What is read as kStarted or kInDoubt after a crash is in doubt. Each attempt has a line of its
+/// own: the success of a second one says nothing about the effect of the first, which may still
+/// come.
 struct JournalEntry {
   std::string key{};
   Operation operation{};
   JournalState state = JournalState::kStarted;
   std::uint32_t partition_id = 0;
   std::string text{};
-  /// How often this key was started.
-  std::uint32_t attempt = 1;
 };
 
 }  // namespace imex::partition::reconciler
